@@ -5,6 +5,7 @@ mod dry_run;
 pub mod file;
 pub mod format;
 pub mod guard;
+mod kept;
 pub mod kernel;
 mod memo;
 pub mod overrides;
@@ -16,6 +17,7 @@ mod status;
 mod store_sealer;
 #[cfg(test)]
 mod testing;
+pub mod tree;
 pub mod validators;
 
 pub use file::{JsonDirectory, JsonFile, TomlDirectory, TomlFile, YamlDirectory, YamlFile};

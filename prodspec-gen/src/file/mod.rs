@@ -4,8 +4,8 @@ mod cache;
 mod directory;
 mod links;
 mod one;
-mod scope;
-mod settings;
+pub(crate) mod scope;
+pub(crate) mod settings;
 mod stable;
 mod watch;
 

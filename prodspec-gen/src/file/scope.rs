@@ -7,7 +7,7 @@ use std::{
 };
 
 /// Maximum nesting of subdirectories, in levels.
-pub(super) const MAX_LEVELS: usize = 16;
+pub(crate) const MAX_LEVELS: usize = 16;
 
 /// Maximum number of links that are followed in one path, as on most systems.
 const MOST_LINKS: usize = 40;

@@ -1,4 +1,4 @@
-//! What file and directory sources have in common: their settings, and how they read on a thread of its own.
+//! What sources of files have in common, on disk or in trees: their settings, and how they read on a thread of its own.
 
 use std::{
     path::PathBuf,
@@ -20,22 +20,36 @@ use crate::{
     format::{Format, Limits, declares_end},
 };
 
-/// The settings that file and directory sources have in common.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    pub(super) path: PathBuf,
-    pub(super) name: Arc<str>,
-    pub(super) limits: Limits,
-    pub(super) end_marker: bool,
+/// The settings that sources of files have in common. `C` is what the source remembers of its files.
+#[derive(Debug)]
+pub struct Settings<C = Cache> {
+    pub(crate) path: PathBuf,
+    pub(crate) name: Arc<str>,
+    pub(crate) limits: Limits,
+    pub(crate) end_marker: bool,
     pub(super) watched: bool,
     /// The readings that were given up and still hold their threads.
     late: Abandoned,
     /// The files as they were read last. Clones with the same settings share it.
-    pub(super) cache: Arc<Mutex<Cache>>,
+    pub(crate) cache: Arc<Mutex<C>>,
 }
 
-impl Settings {
-    pub(super) fn new(path: PathBuf, watched: bool) -> Self {
+impl<C> Clone for Settings<C> {
+    fn clone(&self) -> Self {
+        Self {
+            path: self.path.clone(),
+            name: self.name.clone(),
+            limits: self.limits,
+            end_marker: self.end_marker,
+            watched: self.watched,
+            late: self.late.clone(),
+            cache: self.cache.clone(),
+        }
+    }
+}
+
+impl<C: Default + Send + 'static> Settings<C> {
+    pub(crate) fn new(path: PathBuf, watched: bool) -> Self {
         let name = path
             .file_name()
             .map_or_else(|| path.to_string_lossy(), |name| name.to_string_lossy())
@@ -52,14 +66,14 @@ impl Settings {
     }
 
     /// Changes a setting. What was read with other settings is forgotten.
-    pub(super) fn set(mut self, change: impl FnOnce(&mut Self)) -> Self {
+    pub(crate) fn set(mut self, change: impl FnOnce(&mut Self)) -> Self {
         self.cache = Arc::default();
         change(&mut self);
         self
     }
 
     /// The documents in the bytes of one file. No document if there are only comments.
-    pub(super) fn documents<F: Format>(
+    pub(crate) fn documents<F: Format>(
         &self,
         path: &str,
         bytes: &[u8],
@@ -96,23 +110,23 @@ impl Settings {
     }
 
     /// The problem for a file at `path` without a document, which may have been cut off before its first byte.
-    pub(super) fn empty(&self, path: &str) -> Problem {
+    pub(crate) fn empty(&self, path: &str) -> Problem {
         let message = "the file is empty; to remove everything on purpose, see Turndown";
         self.said(Problem::new(message).at(path, 1, 1))
     }
 
-    pub(super) fn said(&self, problem: Problem) -> Problem {
+    pub(crate) fn said(&self, problem: Problem) -> Problem {
         problem.by(format!("source {}", self.name))
     }
 
-    /// Runs `read` on a thread for blocking work, because reading waits for the disk and parsing takes time. A file
-    /// system that does not answer holds the thread. Until it does, no other reading begins.
-    pub(super) async fn aside<T: Send + 'static>(
+    /// Runs `read` on a thread for blocking work, because reading waits for the disk or a server and parsing takes time.
+    /// One that does not answer holds the thread. Until it does, no other reading begins.
+    pub(crate) async fn aside<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Self) -> Result<T, Problems> + Send + 'static,
     ) -> Result<T, Problems> {
         let Some((running, _waiting)) = self.late.begin() else {
-            let message = "an earlier reading has not ended, so no other one begins; check that the file system answers";
+            let message = "an earlier reading has not ended, so no other one begins; check that the file system or the server answers";
             return Err(self.said(Problem::new(message)).into());
         };
         let settings = self.clone();
@@ -124,6 +138,14 @@ impl Settings {
         read.unwrap_or_else(|panic| Err(self.said(Problem::new(panic)).into()))
     }
 
+    /// Marks all problems with the name of the source.
+    pub(crate) fn said_all(&self, problems: Problems) -> Problems {
+        let said = problems.into_iter().map(|problem| self.said(problem));
+        said.collect()
+    }
+}
+
+impl Settings {
     /// Reads what has changed since `known`.
     pub(super) async fn read<S: Shape + From<Self>>(
         &self,
@@ -159,12 +181,6 @@ impl Settings {
                 .said(Problem::new("gave no complete reading; report this error"))
                 .into()),
         }
-    }
-
-    /// Marks all problems with the name of the source.
-    fn said_all(&self, problems: Problems) -> Problems {
-        let said = problems.into_iter().map(|problem| self.said(problem));
-        said.collect()
     }
 
     pub(super) fn changes(&self) -> BoxStream<'static, ()> {

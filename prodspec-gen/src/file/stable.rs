@@ -13,6 +13,7 @@ use std::{
 use plugin_sdk::{Problem, Problems};
 
 use super::links::Links;
+use crate::kept::Placed;
 
 /// Number of times that files are read while they keep changing, before it is reported as a problem.
 const TRIES: u32 = 5;
@@ -72,6 +73,12 @@ impl Seen {
     }
 }
 
+impl Placed for Found {
+    fn place(&self) -> &Path {
+        &self.path
+    }
+}
+
 impl Found {
     /// Finds the file that is reported as `path` at the target of `way`, which may contain links.
     pub(super) fn linked(path: PathBuf, way: &Path, links: &mut Links) -> Self {
@@ -86,21 +93,6 @@ impl Found {
     pub(super) fn direct(path: PathBuf, target: PathBuf) -> Self {
         let there = There::at(&path, target);
         Self { path, there }
-    }
-
-    /// The path under which the file is reported.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Whether this file comes before another one in a list. Few files do: the paths are compared as texts first.
-    pub(super) fn is_before(&self, other: &Self) -> bool {
-        !self.is_same_path(other) && self.path < other.path
-    }
-
-    /// Whether this is the same file as another one, in whatever state.
-    pub(super) fn is_same_path(&self, other: &Self) -> bool {
-        self.path.as_os_str() == other.path.as_os_str()
     }
 
     /// The length of the file in bytes. Zero if it cannot be read.

@@ -16,7 +16,7 @@ use crate::{
 
 #[tokio::test]
 async fn r44_no_reading_begins_while_one_that_was_given_up_holds_its_thread() {
-    let settings = Settings::new("m.yaml".into(), false);
+    let settings: Settings = Settings::new("m.yaml".into(), false);
     let (begun, told) = mpsc::channel();
     let (let_go, wait) = mpsc::channel::<()>();
     let holds = settings.aside(move |_| {

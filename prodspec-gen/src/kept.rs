@@ -1,0 +1,205 @@
+//! What a source of many files remembers from one reading to the next: a state and the documents of each file. An
+//! unchanged file is not parsed again (R43), and a caller that has the documents of an earlier revision gets those that
+//! have changed since. Files on disk and files of trees share this; what tells that a file is unchanged is their own.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    iter::Peekable,
+    path::Path,
+};
+
+use plugin_sdk::{Delta, Document, Problems, Reading, Update, document::DocumentKey};
+use prodspec_model::Revision;
+
+/// Maximum number of revisions from which changes are known.
+const REVISIONS: usize = 8;
+
+/// What a file parses to: its documents, or why it has none.
+pub(crate) type Parsed = Result<Vec<Document>, Problems>;
+
+/// A file that has a path in its source. Lists of files are sorted by it.
+pub(crate) trait Placed {
+    /// The path of the file, unique in its source.
+    fn place(&self) -> &Path;
+
+    /// Whether this file comes before another one in a list. Few files do: the paths are compared as texts first.
+    fn is_before(&self, other: &impl Placed) -> bool {
+        !self.is_same_place(other) && self.place() < other.place()
+    }
+
+    /// Whether this is the same file as another one, in whatever state.
+    fn is_same_place(&self, other: &impl Placed) -> bool {
+        self.place().as_os_str() == other.place().as_os_str()
+    }
+}
+
+/// What a reading finds out about a file, compared with the reading before.
+pub(crate) enum Finding<S> {
+    /// State and content are those that are kept.
+    Known,
+    /// The content is that which is kept, the state is another one.
+    Same(S),
+    /// The content is new or has changed.
+    New(S, Parsed),
+}
+
+/// The files of one source as of the last reading, and what has changed since earlier ones. `S` is the state by which
+/// a file is known.
+#[derive(Debug)]
+pub(crate) struct Kept<S> {
+    /// The number of readings so far.
+    reading: u64,
+    /// Sorted by path.
+    files: Vec<File<S>>,
+    /// Documents that are gone, each with the reading that missed it first.
+    gone: BTreeMap<DocumentKey, u64>,
+    /// The last revisions, each with the reading that gave it.
+    given: VecDeque<(Revision, u64)>,
+}
+
+/// One file as it was read last.
+#[derive(Debug)]
+struct File<S> {
+    state: S,
+    documents: Parsed,
+    /// The reading that found the present documents first.
+    changed: u64,
+}
+
+impl<S> Default for Kept<S> {
+    fn default() -> Self {
+        Self {
+            reading: 0,
+            files: Vec::new(),
+            gone: BTreeMap::new(),
+            given: VecDeque::new(),
+        }
+    }
+}
+
+impl<S: Placed> Placed for File<S> {
+    fn place(&self) -> &Path {
+        self.state.place()
+    }
+}
+
+impl<S: Placed> Kept<S> {
+    /// The states of all files, sorted by path.
+    pub(crate) fn states(&self) -> impl ExactSizeIterator<Item = &S> {
+        self.files.iter().map(|file| &file.state)
+    }
+
+    /// Takes in the files of a reading, sorted by path. `look` finds out about each of them, and gets the state that is
+    /// kept of it.
+    pub(crate) fn take<F: Placed>(
+        &mut self,
+        found: Vec<F>,
+        mut look: impl FnMut(F, Option<&S>) -> Finding<S>,
+    ) {
+        self.reading += 1;
+        let mut before = std::mem::take(&mut self.files).into_iter().peekable();
+        for found in found {
+            while let Some(file) = before.next_if(|file| file.is_before(&found)) {
+                self.missing(file.documents);
+            }
+            let file = before.next_if(|file| file.is_same_place(&found));
+            let finding = look(found, file.as_ref().map(|file| &file.state));
+            let file = self.file(finding, file);
+            self.files.extend(file);
+        }
+        before.for_each(|file| self.missing(file.documents));
+    }
+
+    /// The file after a finding about it. `None`: there is nothing to keep.
+    fn file(&mut self, finding: Finding<S>, before: Option<File<S>>) -> Option<File<S>> {
+        let (state, documents) = match (finding, before) {
+            (Finding::Known, before) => return before,
+            (Finding::Same(state), before) => return before.map(|before| File { state, ..before }),
+            (Finding::New(state, documents), before) => {
+                let before = before.map_or(Ok(Vec::new()), |before| before.documents);
+                self.missing(before);
+                (state, documents)
+            }
+        };
+        for document in documents.iter().flatten() {
+            self.gone.remove(document.key());
+        }
+        let changed = self.reading;
+        Some(File {
+            state,
+            documents,
+            changed,
+        })
+    }
+
+    /// Notes that documents are gone.
+    fn missing(&mut self, documents: Parsed) {
+        let gone = documents.into_iter().flatten();
+        let gone = gone.map(|document| (document.key().clone(), self.reading));
+        self.gone.extend(gone);
+    }
+
+    /// The problems of all files.
+    pub(crate) fn problems(&self) -> Problems {
+        let files = self.files.iter();
+        let problems = files.filter_map(|file| file.documents.as_ref().err());
+        problems.flatten().cloned().collect()
+    }
+
+    /// Whether the files have no document.
+    pub(crate) fn is_empty(&self) -> bool {
+        let empty = |file: &File<S>| file.documents.as_ref().is_ok_and(Vec::is_empty);
+        self.files.iter().all(empty)
+    }
+
+    /// Returns what has changed from the revision `known` to the present `revision`, which is remembered.
+    pub(crate) fn answer(&mut self, revision: Revision, known: Option<&Revision>) -> Update {
+        let update = self.since(&revision, known);
+        self.give(revision);
+        update
+    }
+
+    fn since(&self, revision: &Revision, known: Option<&Revision>) -> Update {
+        if known == Some(revision) {
+            return Update::Same;
+        }
+        let since = known.and_then(|known| self.reading_of(known));
+        let all = self.files.iter();
+        let changed = all.filter(|file| since.is_none_or(|since| file.changed > since));
+        let documents = changed.flat_map(|file| file.documents.iter().flatten());
+        let documents = documents.cloned().collect();
+        let Some(since) = since else {
+            return Update::Whole(Reading::new(revision.0.clone(), documents));
+        };
+        let gone = self.gone.iter().filter(|(_, reading)| **reading > since);
+        let gone = gone.map(|(key, _)| key.clone()).collect();
+        Update::Delta(Delta::new(revision.0.clone(), documents, gone))
+    }
+
+    /// Returns the last reading that gave a revision. `None`: it is too old, or of another process.
+    fn reading_of(&self, revision: &Revision) -> Option<u64> {
+        let mut given = self.given.iter().rev();
+        let found = given.find(|(given, _)| given == revision);
+        found.map(|(_, reading)| *reading)
+    }
+
+    /// Remembers that the present reading has this revision, and forgets what only older revisions need.
+    fn give(&mut self, revision: Revision) {
+        self.given.retain(|(given, _)| *given != revision);
+        self.given.push_back((revision, self.reading));
+        if self.given.len() > REVISIONS {
+            self.given.pop_front();
+        }
+        let oldest = self.given.front().map_or(0, |(_, reading)| *reading);
+        self.gone.retain(|_, reading| *reading > oldest);
+    }
+}
+
+/// Skips to the file of a sorted list that has the same place as `other`, and returns it.
+pub(crate) fn at_same_place<'f, F: Placed + 'f>(
+    files: &mut Peekable<impl Iterator<Item = &'f F>>,
+    other: &impl Placed,
+) -> Option<&'f F> {
+    while files.next_if(|file| file.is_before(other)).is_some() {}
+    files.next_if(|file| file.is_same_place(other))
+}
