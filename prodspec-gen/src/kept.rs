@@ -8,7 +8,10 @@ use std::{
     path::Path,
 };
 
-use plugin_sdk::{Delta, Document, Problems, Reading, Update, document::DocumentKey};
+use plugin_sdk::{
+    Delta, Document, Problem, Problems, Reading, Update,
+    document::{DocumentKey, DocumentName},
+};
 use prodspec_model::Revision;
 
 /// Maximum number of revisions from which changes are known.
@@ -53,6 +56,8 @@ pub(crate) struct Kept<S> {
     files: Vec<File<S>>,
     /// Documents that are gone, each with the reading that missed it first.
     gone: BTreeMap<DocumentKey, u64>,
+    /// The number of documents with each name of their own. More than one is a problem.
+    named: Names,
     /// The last revisions, each with the reading that gave it.
     given: VecDeque<(Revision, u64)>,
 }
@@ -72,6 +77,7 @@ impl<S> Default for Kept<S> {
             reading: 0,
             files: Vec::new(),
             gone: BTreeMap::new(),
+            named: Names::default(),
             given: VecDeque::new(),
         }
     }
@@ -123,6 +129,7 @@ impl<S: Placed> Kept<S> {
         };
         for document in documents.iter().flatten() {
             self.gone.remove(document.key());
+            self.named.add(document.key());
         }
         let changed = self.reading;
         Some(File {
@@ -132,18 +139,40 @@ impl<S: Placed> Kept<S> {
         })
     }
 
-    /// Notes that documents are gone.
+    /// Notes that documents are gone, unless another file has a document with the same name.
     fn missing(&mut self, documents: Parsed) {
-        let gone = documents.into_iter().flatten();
-        let gone = gone.map(|document| (document.key().clone(), self.reading));
-        self.gone.extend(gone);
+        for document in documents.into_iter().flatten() {
+            if self.named.remove(document.key()) {
+                self.gone.insert(document.key().clone(), self.reading);
+            }
+        }
     }
 
-    /// The problems of all files.
+    /// The problems of all files, and of documents with the same name.
     pub(crate) fn problems(&self) -> Problems {
         let files = self.files.iter();
         let problems = files.filter_map(|file| file.documents.as_ref().err());
-        problems.flatten().cloned().collect()
+        let mut problems: Problems = problems.flatten().cloned().collect();
+        problems.extend(self.twins());
+        problems
+    }
+
+    /// The problems of documents that have the same name.
+    fn twins(&self) -> impl Iterator<Item = Problem> {
+        let mut places: BTreeMap<&DocumentKey, Vec<&Document>> = BTreeMap::new();
+        if self.named.has_twins() {
+            for document in self.files.iter().flat_map(|file| &file.documents).flatten() {
+                if self.named.count(document.key()) > 1 {
+                    places.entry(document.key()).or_default().push(document);
+                }
+            }
+        }
+        places.into_values().filter_map(|twins| {
+            let (last, others) = twins.split_last()?;
+            let others: Vec<String> = others.iter().map(|other| other.place()).collect();
+            let message = format!("has the same name as {}; rename one", others.join(" and "));
+            Some(last.problem(message))
+        })
     }
 
     /// Whether the files have no document.
@@ -192,6 +221,46 @@ impl<S: Placed> Kept<S> {
         }
         let oldest = self.given.front().map_or(0, |(_, reading)| *reading);
         self.gone.retain(|_, reading| *reading > oldest);
+    }
+}
+
+/// The documents of a source that have names of their own. Names by place are unique.
+#[derive(Debug, Default)]
+struct Names {
+    counts: BTreeMap<DocumentKey, u32>,
+    /// The number of names that more than one document has.
+    twins: usize,
+}
+
+impl Names {
+    fn add(&mut self, key: &DocumentKey) {
+        if let DocumentName::Own(_) = key.name {
+            let count = self.counts.entry(key.clone()).or_default();
+            *count += 1;
+            self.twins += usize::from(*count == 2);
+        }
+    }
+
+    /// Removes one document. Returns whether no document has its name any more.
+    fn remove(&mut self, key: &DocumentKey) -> bool {
+        let Some(count) = self.counts.get_mut(key) else {
+            return true;
+        };
+        *count -= 1;
+        self.twins -= usize::from(*count == 1);
+        if *count == 0 {
+            self.counts.remove(key);
+            return true;
+        }
+        false
+    }
+
+    fn count(&self, key: &DocumentKey) -> u32 {
+        self.counts.get(key).copied().unwrap_or_default()
+    }
+
+    fn has_twins(&self) -> bool {
+        self.twins > 0
     }
 }
 

@@ -13,7 +13,7 @@ use std::{marker::PhantomData, path::PathBuf};
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
-use plugin_sdk::{Problems, Reading, SourceOfTruth, Update};
+use plugin_sdk::{Problems, Reading, SourceOfTruth, Update, document::FieldPath};
 use prodspec_model::{Revision, SourceName};
 
 use self::{cache::Shape, directory::Folder, one::OneFile, settings::Settings};
@@ -109,6 +109,31 @@ impl<S: Shape + From<Settings>> Files<S> {
     #[must_use]
     pub fn with_end_marker(mut self) -> Self {
         self.settings = self.settings.set(|settings| settings.end_marker = true);
+        self
+    }
+
+    /// Sets the field that gives each document its name, such as `metadata.name`. A document with a name stays the same
+    /// document when it moves to another file, or when documents before it are removed; without one, it is known by its
+    /// place. The name is a text, unique in the source.
+    ///
+    /// ```
+    /// # use plugin_sdk::SourceOfTruth;
+    /// # use prodspec_gen::YamlDirectory;
+    /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+    /// # let dir = tempfile::tempdir()?;
+    /// std::fs::write(dir.path().join("all.yaml"), "{name: eu, replicas: 2}\n---\n{name: us, replicas: 3}")?;
+    /// let field = "name".parse()?;
+    /// let clusters = YamlDirectory::new(dir.path()).documents_named_by(field).read().await?;
+    /// assert_eq!(clusters.documents[1].name(), "us");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn documents_named_by(mut self, field: FieldPath) -> Self {
+        self.settings = self
+            .settings
+            .set(|settings| settings.named_by = Some(field));
         self
     }
 

@@ -8,7 +8,10 @@ use std::{
 
 use control_plane_runtime::{Runtime, TokioRuntime};
 use futures::stream::{BoxStream, StreamExt};
-use plugin_sdk::{Document, Problem, Problems, Reading, Update};
+use plugin_sdk::{
+    Document, Problem, Problems, Reading, Update,
+    document::{FieldPath, Value},
+};
 use prodspec_model::Revision;
 
 use super::{
@@ -27,6 +30,8 @@ pub struct Settings<C = Cache> {
     pub(crate) name: Arc<str>,
     pub(crate) limits: Limits,
     pub(crate) end_marker: bool,
+    /// The field that gives each document its name. `None`: documents are known by their place.
+    pub(crate) named_by: Option<FieldPath>,
     pub(super) watched: bool,
     /// The readings that were given up and still hold their threads.
     late: Abandoned,
@@ -41,6 +46,7 @@ impl<C> Clone for Settings<C> {
             name: self.name.clone(),
             limits: self.limits,
             end_marker: self.end_marker,
+            named_by: self.named_by.clone(),
             watched: self.watched,
             late: self.late.clone(),
             cache: self.cache.clone(),
@@ -59,6 +65,7 @@ impl<C: Default + Send + 'static> Settings<C> {
             name,
             limits: Limits::default(),
             end_marker: false,
+            named_by: None,
             watched,
             late: Abandoned::default(),
             cache: Arc::default(),
@@ -104,9 +111,37 @@ impl<C: Default + Send + 'static> Settings<C> {
             return Err(self.empty(path).into());
         }
         let numbered = (0..).zip(nodes);
-        Ok(numbered
-            .map(|(index, root)| Document::new(&self.name, path, index, root))
-            .collect())
+        let documents = numbered.map(|(index, root)| Document::new(&self.name, path, index, root));
+        match &self.named_by {
+            Some(field) => self.named(field, documents),
+            None => Ok(documents.collect()),
+        }
+    }
+
+    /// Gives each document the name that its `field` has.
+    fn named(
+        &self,
+        field: &FieldPath,
+        documents: impl Iterator<Item = Document>,
+    ) -> Result<Vec<Document>, Problems> {
+        let (mut named, mut problems) = (Vec::new(), Problems::none());
+        for document in documents {
+            match document.root().at(field).map(|node| &node.value) {
+                Some(Value::String(name)) if !name.is_empty() => {
+                    let name = name.clone();
+                    named.push(document.known_as(name));
+                }
+                _ => {
+                    let message = "gives the document its name, and must be a text; add it";
+                    let problem = document.problem_at(&field.to_string(), message);
+                    problems.push(self.said(problem));
+                }
+            }
+        }
+        match problems.is_empty() {
+            true => Ok(named),
+            false => Err(problems),
+        }
     }
 
     /// The problem for a file at `path` without a document, which may have been cut off before its first byte.

@@ -185,6 +185,34 @@ fn r43_caller_that_knows_the_oldest_revision_is_told_all_that_is_gone() {
 }
 
 #[test]
+fn r43_document_with_a_name_stays_the_same_in_another_file() {
+    let dir = tempfile::tempdir().unwrap();
+    write(
+        dir.path(),
+        "a.yaml",
+        "{name: eu, n: 1}\n---\n{name: us, n: 2}",
+    );
+    let settings = settings(dir.path());
+    let settings = settings.set(|it| it.named_by = Some("name".parse().unwrap()));
+    let first = whole(&settings, later());
+    write(dir.path(), "a.yaml", "# now there is one\n{name: us, n: 2}");
+    write(dir.path(), "b.yaml", "{name: eu, n: 1}");
+    let Update::Delta(delta) = read(&settings, later(), Some(&first.revision)).unwrap() else {
+        panic!("the first revision is known");
+    };
+    assert_eq!(paths(&delta), (vec!["us".into(), "eu".into()], vec![]));
+    assert_eq!(delta.put[0], first.documents[1], "equal content");
+    write(dir.path(), "c.yaml", "{name: us, n: 3}");
+    let refused = read(&settings, later(), None).unwrap_err().to_string();
+    let said = "c.yaml#0 (us):1:1: has the same name as a.yaml#0 (us); rename one";
+    assert!(refused.starts_with(said), "{refused}");
+    write(dir.path(), "c.yaml", "{n: 3}");
+    let refused = read(&settings, later(), None).unwrap_err().to_string();
+    let said = "c.yaml#0:1:1: name: gives the document its name, and must be a text; add it";
+    assert!(refused.starts_with(said), "{refused}");
+}
+
+#[test]
 fn r43_revision_that_is_too_old_gives_a_whole_reading() {
     let dir = tempfile::tempdir().unwrap();
     let settings = settings(dir.path());
@@ -213,7 +241,7 @@ enum Change {
 fn change() -> impl Strategy<Value = Change> {
     let file = || 0_u8..4;
     prop_oneof![
-        5 => (file(), prop::collection::vec(0_u8..3, 0..4)).prop_map(|(at, all)| Change::Write(at, all)),
+        5 => (file(), prop::collection::vec(0_u8..8, 0..4)).prop_map(|(at, all)| Change::Write(at, all)),
         2 => file().prop_map(Change::Remove),
         2 => (file(), file()).prop_map(|(from, to)| Change::Rename(from, to)),
         1 => (file(), file()).prop_map(|(at, to)| Change::Link(at, to)),
@@ -229,7 +257,10 @@ fn path(dir: &Path, file: u8) -> PathBuf {
 fn apply(dir: &Path, nth: usize, change: &Change) {
     match change {
         Change::Write(at, documents) => {
-            let texts = documents.iter().map(|n| format!("a: {n}\n---\n"));
+            let a = nth % 3;
+            let texts = documents
+                .iter()
+                .map(|n| format!("name: n{n}\na: {a}\n---\n"));
             let text = format!("#{}\n{}", "x".repeat(100 * nth), texts.collect::<String>());
             let _ = fs::remove_file(path(dir, *at));
             fs::write(path(dir, *at), text).unwrap();
@@ -253,9 +284,13 @@ proptest! {
     /// source without a past.
     #[test]
     fn r43_delta_equals_a_whole_reading(
+        named in any::<bool>(),
         history in prop::collection::vec((prop::collection::vec(change(), 0..3), 0_usize..3, any::<bool>()), 1..25),
     ) {
         let dir = tempfile::tempdir().unwrap();
+        let settings = |dir: &Path| settings(dir).set(|settings| {
+            settings.named_by = named.then(|| "name".parse().unwrap());
+        });
         let kept = settings(dir.path());
         let mut callers: [Option<(Revision, Documents)>; 3] = Default::default();
         let mut nth = 0;
@@ -282,6 +317,7 @@ proptest! {
             let fresh = fresh.applied_to(&nothing.0, &nothing.1);
             let now = update.applied_to(before, documents);
             prop_assert_eq!(&now, &fresh);
+            prop_assert_eq!(format!("{now:?}"), format!("{fresh:?}"), "positions and places too");
             callers[caller] = Some(now);
         }
     }
