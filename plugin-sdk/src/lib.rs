@@ -39,7 +39,7 @@ pub use claim::{Claim, Key, Quota};
 pub use diff::{Change, Diff, DiffRequest, Effects, FieldChange, Observed, Transition};
 pub use document::{Document, FieldPath, Located};
 pub use error::{BoxError, with_causes};
-pub use generate::{Drafts, Generator, GeneratorInfo, Input};
+pub use generate::{Drafts, Entry, Generator, GeneratorInfo, Input};
 pub use health::{
     Finding, Health, HealthRequest, HealthValidator, Judgement, MetricQuery, MetricSource, Series,
     Watched,

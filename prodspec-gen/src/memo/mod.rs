@@ -4,12 +4,17 @@
 //! [accepted](Memo::accept) into the memo. An incremental run has the same result as a full run, whatever edits and
 //! failures came before.
 
+mod look_ups;
 mod places;
 mod run;
 mod unit;
+mod units;
 mod validate;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use plugin_sdk::{Candidate, Document, Problem, Problems, Update, document::DocumentKey};
 use prodspec_model::{
@@ -23,11 +28,13 @@ use crate::pipeline::Pipeline;
 /// What each source says, as of the revision that the memo has of it; or its problems.
 pub(crate) type Readings = BTreeMap<SourceName, Result<Update, Problems>>;
 
-/// The unit for which a generator is called: everything, one document or one asset.
+/// The unit for which a generator is called: everything, one document, one entry of a document or one asset.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum UnitKey {
     Whole,
     Document(DocumentKey),
+    /// The entry at this field path of a document.
+    Entry(DocumentKey, Box<str>),
     Asset(AssetId),
 }
 
@@ -53,6 +60,14 @@ struct Call {
     made: Vec<Asset>,
     /// The warnings of the call. Every run that does not repeat the call reports them again.
     warnings: Problems,
+    /// The assets that the call looked up, also those that it did not find.
+    looked_up: BTreeSet<AssetId>,
+}
+
+impl Call {
+    fn is_empty(&self) -> bool {
+        self.made.is_empty() && self.warnings.is_empty() && self.looked_up.is_empty()
+    }
 }
 
 /// The inputs and results of the last good run.
@@ -67,6 +82,8 @@ pub(crate) struct Memo {
     documents: BTreeMap<DocumentKey, Document>,
     /// The result of each call, by stage and unit.
     units: BTreeMap<(usize, UnitKey), Call>,
+    /// The units whose calls looked an asset up, by stage and asset.
+    look_ups: BTreeMap<(usize, AssetId), BTreeSet<UnitKey>>,
     /// All versions of each asset, in the order of the stages. The last version is the asset's content.
     versions: BTreeMap<AssetId, Vec<Made>>,
     /// The warnings of validators about each asset. Every run that does not validate the asset again reports them
@@ -287,11 +304,7 @@ impl Memo {
         }
         self.documents.extend(moved);
         for (key, call) in units {
-            if call.made.is_empty() && call.warnings.is_empty() {
-                self.units.remove(&key);
-            } else {
-                self.units.insert(key, call);
-            }
+            self.accept_call(key, call);
         }
         for (id, remarks) in remarks {
             if remarks.is_empty() {
@@ -310,6 +323,28 @@ impl Memo {
         self.revisions.extend(draft.sources);
         self.warm = true;
         self.digest = Some(draft.candidate.digest);
+    }
+
+    fn accept_call(&mut self, key: (usize, UnitKey), call: Call) {
+        let (stage, unit) = &key;
+        let old = self.units.get(&key).map(|old| &old.looked_up);
+        for id in old.into_iter().flatten() {
+            if let Some(units) = self.look_ups.get_mut(&(*stage, id.clone())) {
+                units.remove(unit);
+                if units.is_empty() {
+                    self.look_ups.remove(&(*stage, id.clone()));
+                }
+            }
+        }
+        for id in &call.looked_up {
+            let units = self.look_ups.entry((*stage, id.clone()));
+            units.or_default().insert(unit.clone());
+        }
+        if call.is_empty() {
+            self.units.remove(&key);
+        } else {
+            self.units.insert(key, call);
+        }
     }
 }
 

@@ -6,12 +6,14 @@ use std::{
     sync::Arc,
 };
 
-use plugin_sdk::{Document, Problems, document::DocumentKey, generate::Unit};
+use plugin_sdk::{Document, Entry, Problems, document::DocumentKey};
 use prodspec_model::{Asset, AssetId, SourceName};
 
 use super::{
-    Call, Made, Memo, Overlay, UnitKey, before, twins,
-    unit::{self, Shared},
+    Call, Made, Memo, Overlay, UnitKey, before,
+    look_ups::{LookUps, is_one_of},
+    twins,
+    unit::{self, Shared, Subject},
 };
 use crate::pipeline::Pipeline;
 
@@ -58,10 +60,7 @@ impl<'p> Run<'p> {
                 self.left_out.insert(stage);
                 continue;
             }
-            let shared = self.shared_changed(stage);
-            if shared || !self.is_whole(stage) {
-                self.stage(stage, shared);
-            }
+            self.stage(stage, self.shared_changed(stage));
         }
         self.find_twins();
         self.problems.extend(self.warnings());
@@ -86,28 +85,13 @@ impl<'p> Run<'p> {
         self.failed.is_empty() && !self.unread
     }
 
-    fn is_whole(&self, stage: usize) -> bool {
-        self.pipeline.0.generators[stage].info.unit == Unit::Whole
-    }
-
     fn waits_for_failed(&self, stage: usize) -> bool {
         let info = &self.pipeline.0.generators[stage].info;
-        let amended = match &info.unit {
-            Unit::Asset(type_name) => Some(type_name),
-            _ => None,
-        };
-        let wanted: Vec<_> = info.consumes.iter().chain(amended).collect();
+        let wanted: Vec<_> = info.uses().chain(info.amends()).collect();
         self.failed.iter().any(|failed| {
             let given = &self.pipeline.0.generators[*failed].info;
-            let amends = match &given.unit {
-                Unit::Asset(type_name) => Some(type_name),
-                _ => None,
-            };
-            given
-                .makes
-                .iter()
-                .chain(amends)
-                .any(|given| wanted.contains(&given))
+            let mut given = given.makes.iter().chain(given.amends());
+            given.any(|given| wanted.contains(&given))
         })
     }
 
@@ -115,22 +99,29 @@ impl<'p> Run<'p> {
     fn shared_changed(&self, stage: usize) -> bool {
         let info = &self.pipeline.0.generators[stage].info;
         let reads = |key: &DocumentKey| info.reads.contains(&key.source);
-        let wanted = |asset: &&Asset| {
-            let mut wanted = info.consumes.iter();
-            wanted.any(|wanted| **wanted == *asset.type_str())
-        };
-        let consumes = |id: &AssetId| {
-            let was = self.remembered(id, stage).filter(wanted);
-            let is = self.before(id, stage).filter(wanted);
-            !same(was.as_slice(), is.as_slice())
-        };
+        let consumes = |id: &AssetId| self.has_changed(id, stage, &info.consumes);
         !self.memo.warm
             || self.overlay.documents.keys().any(reads)
             || !info.consumes.is_empty() && self.overlay.versions.keys().any(consumes)
     }
 
+    /// Whether the version of an asset that the stage gets has changed, if it is of one of these `types`.
+    fn has_changed(&self, id: &AssetId, stage: usize, types: &[Arc<str>]) -> bool {
+        let wanted = |asset: &&Asset| is_one_of(asset, types);
+        let was = self.remembered(id, stage).filter(wanted);
+        let is = self.before(id, stage).filter(wanted);
+        !same(was.as_slice(), is.as_slice())
+    }
+
     fn stage(&mut self, stage: usize, shared_changed: bool) {
-        let units = self.units(stage, shared_changed);
+        let units = match self.units(stage, shared_changed) {
+            Ok(units) => units,
+            Err(problems) => {
+                self.failed.insert(stage);
+                self.left_out.insert(stage);
+                return self.problems.extend(problems);
+            }
+        };
         if units.is_empty() {
             return;
         }
@@ -150,58 +141,25 @@ impl<'p> Run<'p> {
     /// Calls the generator of a stage for one unit. The result is empty if the unit was removed.
     fn call(&self, stage: usize, unit: &UnitKey, shared: &Shared) -> Result<Call, Problems> {
         let of = &self.pipeline.0.generators[stage];
-        let is_called_for = |asset: &&Asset| match &of.info.unit {
-            Unit::Asset(type_name) => **type_name == *asset.type_str(),
-            _ => false,
-        };
-        let (document, asset) = match unit {
-            UnitKey::Whole => return unit::call(of, None, None, shared),
-            UnitKey::Document(key) => (self.document(key), None),
-            UnitKey::Asset(id) => (None, self.before(id, stage).filter(is_called_for)),
-        };
-        if document.is_none() && asset.is_none() {
-            return Ok(Call::default());
-        }
-        unit::call(of, document, asset, shared)
-    }
-
-    /// The units for which the stage must be called, including removed ones. With `all`, every unit of the stage.
-    fn units(&self, stage: usize, all: bool) -> BTreeSet<UnitKey> {
-        match &self.pipeline.0.generators[stage].info.unit {
-            Unit::Whole => [UnitKey::Whole].into(),
-            Unit::Document(source) => {
-                let changed = self
-                    .overlay
-                    .documents
-                    .keys()
-                    .filter(|key| key.source == *source);
-                let rest = self
-                    .memo
-                    .documents_of(source)
-                    .map(|(key, _)| key)
-                    .filter(|_| all);
-                changed
-                    .chain(rest)
-                    .cloned()
-                    .map(UnitKey::Document)
-                    .collect()
+        let is_called_for =
+            |asset: &&Asset| of.info.amends().is_some_and(|it| **it == *asset.type_str());
+        let subject = match unit {
+            UnitKey::Whole => Some(Subject::Whole),
+            UnitKey::Document(key) => self.document(key).map(Subject::Document),
+            UnitKey::Entry(key, path) => {
+                let path = path.parse().unwrap_or_default();
+                let entry = self.document(key).and_then(|it| Entry::of(it, &path));
+                entry.map(|entry| Subject::Entry(entry.sharing(&of.info.shares)))
             }
-            Unit::Asset(type_name) => {
-                let changed = self.overlay.versions.keys();
-                let rest = self.memo.versions.keys().filter(|_| all);
-                let concerned = |id: &&AssetId| {
-                    let is = |asset: &Asset| asset.type_str() == &**type_name;
-                    self.remembered(id, stage).is_some_and(is)
-                        || self.before(id, stage).is_some_and(is)
-                };
-                changed
-                    .chain(rest)
-                    .filter(concerned)
-                    .cloned()
-                    .map(UnitKey::Asset)
-                    .collect()
+            UnitKey::Asset(id) => {
+                let asset = self.before(id, stage).filter(is_called_for);
+                asset.map(Subject::Asset)
             }
-            _ => BTreeSet::new(),
+        };
+        let look_ups = LookUps::new(self, stage, &of.info.finds);
+        match subject {
+            Some(subject) => unit::call(of, subject, shared, look_ups),
+            None => Ok(Call::default()),
         }
     }
 
@@ -230,7 +188,7 @@ impl<'p> Run<'p> {
             .collect();
         ids.into_iter()
             .filter_map(|id| self.before(id, stage))
-            .filter(|asset| wanted.iter().any(|wanted| **wanted == *asset.type_str()))
+            .filter(|asset| is_one_of(asset, wanted))
             .cloned()
             .collect()
     }
@@ -251,7 +209,7 @@ impl<'p> Run<'p> {
     }
 
     /// The document with this key in this run. `None`: there is none.
-    fn document(&self, key: &DocumentKey) -> Option<&Document> {
+    pub(super) fn document(&self, key: &DocumentKey) -> Option<&Document> {
         self.overlay.document(self.memo, key)
     }
 
@@ -264,12 +222,12 @@ impl<'p> Run<'p> {
     }
 
     /// The version of the asset after the stages before `stage`. `None`: they made none.
-    fn before(&self, id: &AssetId, stage: usize) -> Option<&Asset> {
+    pub(super) fn before(&self, id: &AssetId, stage: usize) -> Option<&Asset> {
         before(self.versions(id), stage)
     }
 
     /// The version of the asset after the stages before `stage` in the last good run. `None`: they made none.
-    fn remembered(&self, id: &AssetId, stage: usize) -> Option<&Asset> {
+    pub(super) fn remembered(&self, id: &AssetId, stage: usize) -> Option<&Asset> {
         before(self.memo.versions.get(id)?, stage)
     }
 
@@ -286,7 +244,8 @@ impl<'p> Run<'p> {
             .or_else(|| self.memo.units.get(&key))
             .cloned()
             .unwrap_or_default();
-        if same(&old.made, &call.made) && old.warnings == call.warnings {
+        let reported = old.warnings == call.warnings && old.looked_up == call.looked_up;
+        if reported && same(&old.made, &call.made) {
             return;
         }
         let mut by_id: BTreeMap<AssetId, [Vec<Asset>; 2]> = BTreeMap::new();
@@ -345,7 +304,7 @@ impl<'p> Run<'p> {
 }
 
 /// Whether the assets are equal byte for byte. This includes provenance, because generators can read it.
-fn same<A: Borrow<Asset>>(before: &[A], after: &[A]) -> bool {
+pub(super) fn same<A: Borrow<Asset>>(before: &[A], after: &[A]) -> bool {
     let same = |(before, after): (&A, &A)| {
         before.borrow().block().bytes() == after.borrow().block().bytes()
     };

@@ -2,10 +2,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use plugin_sdk::{Document, Drafts, Input, Problem, Problems, Severity};
+use plugin_sdk::{Document, Drafts, Entry, Input, Problem, Problems, Severity};
 use prodspec_model::Asset;
 
-use super::Call;
+use super::{Call, look_ups::LookUps};
 use crate::pipeline::Stage;
 
 /// The inputs that all calls of a stage share.
@@ -14,48 +14,53 @@ pub(super) struct Shared {
     pub(super) assets: Vec<Asset>,
 }
 
-/// Calls the generator of a stage for one document, for one asset or, without both, for everything.
+/// What one call of a generator is about.
+pub(super) enum Subject<'a> {
+    Whole,
+    Document(&'a Document),
+    Entry(Entry<'a>),
+    Asset(&'a Asset),
+}
+
+/// Calls the generator of a stage for one subject.
 pub(super) fn call(
     stage: &Stage,
-    document: Option<&Document>,
-    asset: Option<&Asset>,
+    subject: Subject<'_>,
     shared: &Shared,
+    look_ups: LookUps<'_>,
 ) -> Result<Call, Problems> {
-    let others = shared.documents.iter();
-    let others = others.filter(|other| Some(*other) != document);
-    let input = Input::new(document.into_iter().chain(others).collect(), &shared.assets);
-    let input = match asset {
-        Some(asset) => input.about(asset),
-        None => input,
-    };
-    let only = match (&shared.documents[..], asset) {
-        ([only], None) => Some(only),
-        _ => None,
-    };
     let place = Place {
         stage,
-        document: document.or(only),
-        asset,
+        subject,
+        only: match &shared.documents[..] {
+            [only] => Some(only),
+            _ => None,
+        },
     };
-    let (made, warnings) = place.generate(&input);
+    let (made, warnings) = place.generate(shared, &look_ups);
     if warnings.any_error() {
         return Err(warnings);
     }
-    Ok(Call { made, warnings })
+    Ok(Call {
+        made,
+        warnings,
+        looked_up: look_ups.asked(),
+    })
 }
 
-/// The generator of a call, with its asset, and with its document or the only document that it reads.
+/// The generator of a call, with its subject, and with the only document that all calls read, if it is one.
 struct Place<'a> {
     stage: &'a Stage,
-    document: Option<&'a Document>,
-    asset: Option<&'a Asset>,
+    subject: Subject<'a>,
+    only: Option<&'a Document>,
 }
 
 impl Place<'_> {
-    fn generate(&self, input: &Input<'_>) -> (Vec<Asset>, Problems) {
+    fn generate(&self, shared: &Shared, look_ups: &LookUps<'_>) -> (Vec<Asset>, Problems) {
         let mut out = Drafts::of(&self.stage.info.name);
+        let input = self.input(shared).upstream(look_ups);
         let generator = &self.stage.generator;
-        let ended = catch_unwind(AssertUnwindSafe(|| generator.generate(input, &mut out)));
+        let ended = catch_unwind(AssertUnwindSafe(|| generator.generate(&input, &mut out)));
         let (made, mut problems) = out.finish();
         match ended {
             Ok(Ok(())) => {}
@@ -68,6 +73,7 @@ impl Place<'_> {
             }
             Err(_) => problems.push(Problem::new("panicked; fix the generator")),
         }
+        problems.extend(look_ups.problems());
         problems.extend(made.iter().filter_map(|asset| self.undeclared(asset)));
         problems.for_each_mut(|problem| self.stamp(problem));
         // The line of a warning that is kept goes stale. It is found again whenever the warning is reported.
@@ -79,10 +85,33 @@ impl Place<'_> {
         (made, problems)
     }
 
+    fn input<'a>(&'a self, shared: &'a Shared) -> Input<'a> {
+        let document = match &self.subject {
+            Subject::Document(document) => Some(*document),
+            _ => None,
+        };
+        let others = shared.documents.iter();
+        let others = others.filter(|other| Some(*other) != document);
+        let input = Input::new(document.into_iter().chain(others).collect(), &shared.assets);
+        match &self.subject {
+            Subject::Asset(asset) => input.about(asset),
+            Subject::Entry(entry) => input.of(entry.clone()),
+            Subject::Document(_) | Subject::Whole => input,
+        }
+    }
+
+    fn asset(&self) -> Option<&Asset> {
+        match &self.subject {
+            Subject::Asset(asset) => Some(asset),
+            _ => None,
+        }
+    }
+
     /// The problem for an asset of an undeclared type. Generators declare their types, so that they can be ordered.
     fn undeclared(&self, made: &Asset) -> Option<Problem> {
         let type_name = made.type_str();
-        let amended = self.asset.filter(|asset| asset.id_str() == made.id_str());
+        let amended = self.asset();
+        let amended = amended.filter(|asset| asset.id_str() == made.id_str());
         let message = match amended {
             Some(asset) if asset.type_str() != type_name => {
                 format!("amended into a {type_name}; keep the type of the asset")
@@ -106,14 +135,18 @@ impl Place<'_> {
         if problem.by.is_empty() {
             problem.by = Box::from(&*self.stage.info.name);
         }
-        if let Some(asset) = self.asset {
+        if let Some(asset) = self.asset() {
             problem.asset.get_or_insert_with(|| asset.id());
         }
         if problem.document.is_empty() {
-            let origin = match (self.document, self.asset) {
-                (Some(document), _) => document.provenance(),
-                (None, Some(asset)) => asset.provenance(),
-                (None, None) => return,
+            let origin = match &self.subject {
+                Subject::Document(document) => document.provenance(),
+                Subject::Entry(entry) => entry.provenance(),
+                Subject::Asset(asset) => asset.provenance(),
+                Subject::Whole => match self.only {
+                    Some(document) => document.provenance(),
+                    None => return,
+                },
             };
             *problem = std::mem::take(problem).origin(&origin);
         }

@@ -7,7 +7,8 @@ use std::{
 };
 
 use plugin_sdk::{
-    AssetType, AssetTypes, ExternalValidator, Generator, SourceOfTruth, Validator, generate::Unit,
+    AssetType, AssetTypes, ExternalValidator, Generator, SourceOfTruth, Validator,
+    document::FieldPath, generate::Unit,
 };
 use prodspec_model::{Message, PartitionId, SourceName};
 
@@ -162,28 +163,25 @@ impl Builder {
             .flat_map(|stage| &stage.info.makes)
             .collect();
         for Stage { info, .. } in generators {
-            let (document, asset) = match &info.unit {
-                Unit::Document(source) => (Some(source), None),
-                Unit::Asset(type_name) => (None, Some(type_name)),
-                _ => (None, None),
+            let entries = match &info.unit {
+                Unit::Entry(_, path) => Some(path),
+                _ => None,
             };
-            if let Some(source) = info
-                .reads
-                .iter()
-                .chain(document)
-                .find(|name| !there.contains(name))
-            {
+            for path in info.shares.iter().chain(entries) {
+                let source: Result<FieldPath, _> = path.parse();
+                source.map_err(|source| Error::WrongPath {
+                    generator: info.name.to_string(),
+                    source,
+                })?;
+            }
+            if let Some(source) = info.sources().find(|name| !there.contains(name)) {
                 return Err(Error::UnknownSource {
                     generator: info.name.to_string(),
                     source_name: source.0.to_string(),
                 });
             }
-            if let Some(missing) = info
-                .consumes
-                .iter()
-                .chain(asset)
-                .find(|name| !made.contains(name))
-            {
+            let mut wanted = info.uses().chain(info.amends());
+            if let Some(missing) = wanted.find(|name| !made.contains(name)) {
                 return Err(Error::NoProducer {
                     generator: info.name.to_string(),
                     type_name: missing.to_string(),

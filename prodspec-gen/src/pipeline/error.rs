@@ -1,5 +1,7 @@
 //! The reasons for which parts do not make a pipeline. The builder finds most of them, the order of generators one.
 
+use plugin_sdk::document::PathError;
+
 /// The reasons for which parts do not make a pipeline.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -29,6 +31,14 @@ pub enum Error {
         generator: String,
         /// The name of the missing source.
         source_name: String,
+    },
+    /// A generator declares a field path that is not one.
+    #[error("the generator `{generator}` declares a path that is not a field path; correct it")]
+    WrongPath {
+        /// The generator that declares the path.
+        generator: String,
+        /// The path, and what is wrong with it.
+        source: PathError,
     },
     /// A generator consumes a type that no generator makes.
     #[error(

@@ -7,7 +7,7 @@ use petgraph::{
     graph::{DiGraph, NodeIndex},
     visit::EdgeRef,
 };
-use plugin_sdk::generate::{GeneratorInfo, Unit};
+use plugin_sdk::generate::GeneratorInfo;
 
 use super::{Stage, error::Error};
 
@@ -48,23 +48,14 @@ fn graph(infos: &[&GeneratorInfo]) -> DiGraph<(), Arc<str>> {
 fn reason<'i>(infos: &[&'i GeneratorInfo], first: usize, second: usize) -> Option<&'i Arc<str>> {
     let (before, after) = (infos[first], infos[second]);
     let consumed = after
-        .consumes
-        .iter()
-        .find(|wanted| before.makes.contains(wanted) || amended(before) == Some(wanted));
-    let called_for = amended(after).filter(|wanted| {
-        let in_turn = amended(before) == Some(wanted) && first < second;
+        .uses()
+        .find(|wanted| before.makes.contains(wanted) || before.amends() == Some(wanted));
+    let called_for = after.amends().filter(|wanted| {
+        let in_turn = before.amends() == Some(wanted) && first < second;
         let made = before.makes.contains(wanted);
         first != second && (made || in_turn && !after.makes.contains(wanted))
     });
     consumed.or(called_for)
-}
-
-/// The type that a per-asset generator is called for. `None`: the generator is of another kind.
-fn amended(info: &GeneratorInfo) -> Option<&Arc<str>> {
-    match &info.unit {
-        Unit::Asset(type_name) => Some(type_name),
-        _ => None,
-    }
 }
 
 /// A readable description of a shortest cycle through `node`.

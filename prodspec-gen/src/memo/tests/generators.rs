@@ -26,7 +26,9 @@ macro_rules! messages {
     )* };
 }
 
-messages! { A "test.v1.A", B "test.v1.B", C "test.v1.C", D "test.v1.D" }
+messages! {
+    A "test.v1.A", B "test.v1.B", C "test.v1.C", D "test.v1.D", E "test.v1.E", F "test.v1.F",
+}
 
 /// A digest of the assets that a generator consumed.
 #[derive(Serialize, Deserialize)]
@@ -171,6 +173,64 @@ impl<T: Message> Generator for Groups<T> {
     }
 }
 
+/// Makes an `E` from every entry of a document, with the number of the entry `t0` of the same document. Warns of 11.
+struct Entries;
+
+impl Generator for Entries {
+    fn info(&self) -> GeneratorInfo {
+        GeneratorInfo::per_entry("entries", "docs", "")
+            .shares("t0")
+            .makes::<E>()
+    }
+
+    fn generate(&self, input: &Input<'_>, out: &mut Drafts) -> Result<(), Problems> {
+        let Some(entry) = input.entry() else {
+            return Ok(());
+        };
+        let Thing { n, .. } = entry.read()?;
+        if n == 11 {
+            out.problem(entry.problem("11").warning());
+        }
+        let first = entry.shared::<Thing>("t0")?.map_or(0, |first| first.n);
+        let from = entry.provenance();
+        let id = format!("entry/{}/{}", from.document.replace('#', "."), entry.key());
+        let asset = Asset::builder(AssetId::new(&id)?).payload(&E { n: 100 * first + n })?;
+        out.asset(asset, from)?;
+        Ok(())
+    }
+}
+
+/// Looks up the asset that each entry names by its number, and makes an `F` with a digest of it, or of nothing.
+struct Finders;
+
+impl Generator for Finders {
+    fn info(&self) -> GeneratorInfo {
+        let info = GeneratorInfo::per_entry("finders", "more", "");
+        info.finds::<A>().finds::<B>().finds::<C>().makes::<F>()
+    }
+
+    fn generate(&self, input: &Input<'_>, out: &mut Drafts) -> Result<(), Problems> {
+        let Some(entry) = input.entry() else {
+            return Ok(());
+        };
+        let Thing { n, .. } = entry.read()?;
+        let found = match n % 3 {
+            0 => None,
+            _ => input.find(&AssetId::new(&format!("t{}", n % 5))?),
+        };
+        if found.is_none() && n % 2 == 0 {
+            return Ok(());
+        }
+        let from = entry.provenance();
+        let id = format!("found/{}/{}", from.document.replace('#', "."), entry.key());
+        let asset = Asset::builder(AssetId::new(&id)?)
+            .payload(&F { n })?
+            .addon(&digest_of(found.into_iter()))?;
+        out.asset(asset, from)?;
+        Ok(())
+    }
+}
+
 /// A validator that warns of assets that refer to a multiple of five.
 struct Fives;
 
@@ -199,6 +259,8 @@ pub(super) fn pipeline() -> Pipeline {
         .source(ByHand("owners"))
         .generator(Things("docs"))
         .generator(Things("more"))
+        .generator(Finders)
+        .generator(Entries)
         .generator(Groups::<C>("c", Default::default()))
         .generator(Groups::<B>("b", Default::default()))
         .generator(Groups::<A>("a", Default::default()))
