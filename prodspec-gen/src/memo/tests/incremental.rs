@@ -182,6 +182,13 @@ fn warnings(steps: Vec<Step>) -> Vec<String> {
 }
 
 #[test]
+fn r43_warning_of_an_unchanged_document_has_the_line_of_today() {
+    let moved = vec![Edit::Shift(0, 0), Edit::Shift(0, 0)];
+    let all = steps(vec![vec![put(0, 0, 12)], moved, vec![put(1, 1, 1)]]);
+    compare(all).unwrap();
+}
+
+#[test]
 fn r3_warnings_stay_until_their_cause_is_removed() {
     let first = vec![put(0, 0, 12), put(1, 1, 10)];
     let said = [
