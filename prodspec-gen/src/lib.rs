@@ -17,6 +17,7 @@ mod status;
 mod store_sealer;
 #[cfg(test)]
 mod testing;
+mod trace;
 pub mod tree;
 pub mod validators;
 
@@ -28,6 +29,7 @@ pub use seal::{Seal, Sealer};
 pub use shell::{Handle, Regeneration};
 pub use status::Status;
 pub use store_sealer::{NotInForce, StoreSealer};
+pub use trace::{Place, Trace};
 
 /// The runtime crate: the clock and the tasks that callers pass in.
 pub use control_plane_runtime as runtime;

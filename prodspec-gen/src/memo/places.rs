@@ -1,9 +1,10 @@
 //! Finds today's place of what a problem or an asset names: the document of the present run, and the line of the field.
 
 use plugin_sdk::{Document, Problems, document::DocumentKey};
-use prodspec_model::{AssetId, Provenance};
+use prodspec_model::{AssetId, Provenance, SourceName};
 
 use super::{Memo, Overlay, before};
+use crate::trace::{Place, Trace};
 
 impl Memo {
     /// Sets the place of each problem that knows its field only. `run` has the changes of the run that found them.
@@ -35,6 +36,29 @@ impl Memo {
         let changed = run.and_then(|run| run.versions.get(id));
         let versions = changed.or_else(|| self.versions.get(id))?;
         before(versions, usize::MAX).map(|asset| asset.provenance())
+    }
+
+    /// Returns where an asset comes from, with the line of today. `None`: no generator made it in the last good run.
+    pub(crate) fn trace(&self, run: Option<&Overlay>, id: &AssetId) -> Option<Trace> {
+        let provenance = self.provenance(run, id)?;
+        let document = self.document_of(run, &provenance);
+        let place = document.map(|document| {
+            let node = document
+                .root()
+                .innermost(&provenance.path.parse().unwrap_or_default());
+            Place {
+                document: document.place(),
+                line: node.line,
+                column: node.column,
+            }
+        });
+        let source = SourceName(provenance.source.as_str().into());
+        Some(Trace {
+            asset: id.clone(),
+            revision: self.revisions.get(&source).cloned(),
+            provenance,
+            place,
+        })
     }
 
     /// Returns the document that a provenance names, as it is today.

@@ -4,19 +4,25 @@ use std::{fmt, sync::Arc};
 
 use jiff::Timestamp;
 use plugin_sdk::BoxError;
-use tokio::sync::{mpsc, watch};
+use prodspec_model::AssetId;
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
     overrides::{self, InForce, SealOverride},
     seal::Sealer,
     status::Status,
+    trace::Trace,
 };
+
+/// The id of an asset to trace, and where the answer goes.
+pub(super) type Question = (AssetId, oneshot::Sender<Option<Trace>>);
 
 /// Handle of a running regeneration: asks for runs and reads the status. Regeneration ends when the last handle is
 /// dropped.
 #[derive(Clone)]
 pub struct Handle {
     pub(super) ask: mpsc::Sender<()>,
+    pub(super) questions: mpsc::Sender<Question>,
     pub(super) status: watch::Receiver<Status>,
     pub(super) seals: Arc<dyn Sealer>,
 }
@@ -52,6 +58,15 @@ impl Handle {
             Ok(reached) => reached.clone(),
             Err(_) => self.status(),
         }
+    }
+
+    /// Finds where an asset comes from: its generators, and the field of a document with the line of today, as of the last
+    /// good run. `None`: no generator made the asset then, there was no good run in this process yet, or regeneration has
+    /// ended.
+    pub async fn trace(&self, asset: &AssetId) -> Option<Trace> {
+        let (answer, answered) = oneshot::channel();
+        self.questions.send((asset.clone(), answer)).await.ok()?;
+        answered.await.ok().flatten()
     }
 
     /// Lets one change or content that a guard or an external validator refused pass, once: records the override, then

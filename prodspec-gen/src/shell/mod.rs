@@ -17,6 +17,7 @@ use prodspec_model::{Incarnation, SourceName};
 use tokio::sync::{mpsc, watch};
 
 pub use handle::Handle;
+use handle::Question;
 
 use self::work::Finished;
 use crate::{
@@ -92,6 +93,7 @@ pub struct Regeneration<R> {
     work: Option<BoxFuture<'static, Finished>>,
     wake: Option<Mono>,
     asked: mpsc::Receiver<()>,
+    questions: mpsc::Receiver<Question>,
     status: watch::Sender<Status>,
 }
 
@@ -99,6 +101,7 @@ impl<R: Runtime> Regeneration<R> {
     /// Prepares regeneration and returns it with its handle. Call [`Regeneration::run`] to start it.
     pub fn new(runtime: R, pipeline: Pipeline, seals: Arc<dyn Sealer>) -> (Self, Handle) {
         let (ask, asked) = mpsc::channel(1);
+        let (question, questions) = mpsc::channel(1);
         let (status, watched) = watch::channel(Status::default());
         let regeneration = Self {
             kernel: Kernel::new(pipeline.0.timing),
@@ -117,10 +120,12 @@ impl<R: Runtime> Regeneration<R> {
             pipeline,
             seals: seals.clone(),
             asked,
+            questions,
             status,
         };
         let handle = Handle {
             ask,
+            questions: question,
             status: watched,
             seals,
         };
@@ -185,7 +190,18 @@ impl<R: Runtime> Regeneration<R> {
                 None => futures::future::pending().await,
             }
         };
-        let asked = self.asked.recv();
+        let (asked, questions) = (&mut self.asked, &mut self.questions);
+        let asked = async {
+            loop {
+                tokio::select! {
+                    asked = asked.recv() => return asked,
+                    Some((asset, answer)) = questions.recv() => {
+                        // The caller may have given up.
+                        let _ = answer.send(self.memo.trace(None, &asset));
+                    }
+                }
+            }
+        };
         let outside = select(Box::pin(hint), Box::pin(asked));
         let finished = match select(select(work, wake), outside).await {
             Either::Left((Either::Left((finished, _)), _)) => finished,

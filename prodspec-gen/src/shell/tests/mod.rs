@@ -6,6 +6,7 @@ mod deltas;
 mod external;
 mod overrides;
 mod seals;
+mod tracing;
 
 use std::sync::{Arc, Mutex};
 
