@@ -11,6 +11,7 @@ mod memo;
 pub mod overrides;
 pub mod pipeline;
 mod remarks;
+mod render;
 pub mod seal;
 pub mod shell;
 mod status;
@@ -25,6 +26,7 @@ pub use file::{JsonDirectory, JsonFile, TomlDirectory, TomlFile, YamlDirectory, 
 pub use overrides::{Refusal, SealOverride};
 pub use pipeline::Pipeline;
 pub use remarks::Remarks;
+pub use render::Rendered;
 pub use seal::{Seal, Sealer};
 pub use shell::{Handle, Regeneration};
 pub use status::Status;

@@ -6,7 +6,7 @@
 mod json;
 mod number;
 mod scalar;
-mod template;
+pub(crate) mod template;
 mod toml;
 mod yaml;
 

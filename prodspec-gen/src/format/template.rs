@@ -10,7 +10,7 @@ const EXPRESSIONS: [(&str, &str); 3] = [("{{", "}}"), ("{%", "%}"), ("<%", "%>")
 
 /// The opening delimiter of an expression in unquoted text, such as `{{` in `app-{{ .Values.name }}`. `None`: there is
 /// no expression.
-pub(super) fn expression(unquoted: &str) -> Option<&'static str> {
+pub(crate) fn expression(unquoted: &str) -> Option<&'static str> {
     let holds = |(open, close): &&(&str, &str)| {
         let inside = unquoted.split_once(open).map(|(_, rest)| rest);
         inside.is_some_and(|rest| rest.contains(close))

@@ -1,0 +1,165 @@
+//! Rendering: the assets that the sources of a pipeline make now, as text. No store and no server is needed.
+
+use std::fmt::Write as _;
+
+use control_plane_runtime::Runtime;
+use futures::future::join_all;
+use plugin_sdk::{Candidate, Problem, Problems};
+use prodspec_model::{Asset, AssetId, Incarnation};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use similar::TextDiff;
+
+use crate::{
+    format::template,
+    memo::{Memo, Readings},
+    pipeline::Pipeline,
+    trace::Trace,
+};
+
+/// The assets that a pipeline makes of its sources, rendered before anything is sealed.
+#[derive(Debug)]
+pub struct Rendered {
+    candidate: Candidate,
+    warnings: Problems,
+    memo: Memo,
+}
+
+impl Pipeline {
+    /// Reads all sources and runs all generators and validators. Nothing is sealed; guards and external validators are
+    /// not asked.
+    ///
+    /// ```
+    /// # use prodspec_gen::{Pipeline, YamlFile, runtime::TokioRuntime};
+    /// # use prodspec_model::PartitionId;
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// # let dir = tempfile::tempdir()?;
+    /// # std::fs::write(dir.path().join("m.yaml"), "a: 1")?;
+    /// let pipeline = Pipeline::builder(PartitionId::new("example")?)
+    ///     .source(YamlFile::new(dir.path().join("m.yaml")))
+    ///     .build()?;
+    /// let rendered = pipeline.render(&TokioRuntime::current()).await?;
+    /// assert_eq!(rendered.yaml()?, "", "there is no generator");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// All problems that sources, generators and validators find.
+    pub async fn render<R: Runtime>(&self, runtime: &R) -> Result<Rendered, Problems> {
+        let reads = self.sources().iter().map(async |source| {
+            let reading = self.read_since(runtime, source, None).await;
+            (source.name(), reading)
+        });
+        let readings: Readings = join_all(reads).await.into_iter().collect();
+        let mut memo = Memo::new();
+        let draft = memo.draft(self, readings, None);
+        let draft = draft.map_err(|refused| refused.problems)?;
+        let (candidate, warnings) = (draft.candidate.clone(), draft.warnings.clone());
+        memo.accept(draft);
+        Ok(Rendered {
+            candidate,
+            warnings,
+            memo,
+        })
+    }
+}
+
+/// An asset as it is written in YAML.
+#[derive(Serialize)]
+struct Written<'a> {
+    id: &'a str,
+    #[serde(rename = "type")]
+    type_name: &'a str,
+    payload: serde_json::Value,
+    #[serde(skip_serializing_if = "serde_json::Map::is_empty")]
+    addons: serde_json::Map<String, serde_json::Value>,
+}
+
+impl Rendered {
+    /// All assets, as a candidate for a seal.
+    pub fn candidate(&self) -> &Candidate {
+        &self.candidate
+    }
+
+    /// The warnings of generators and validators.
+    pub fn warnings(&self) -> &Problems {
+        &self.warnings
+    }
+
+    /// Finds where an asset comes from. `None`: no generator makes it.
+    pub fn trace(&self, asset: &AssetId) -> Option<Trace> {
+        self.memo.trace(None, asset)
+    }
+
+    /// All assets as one YAML stream, sorted by id: a document per asset, with a comment that says where it comes from.
+    ///
+    /// # Errors
+    /// If an asset cannot be written as YAML.
+    pub fn yaml(&self) -> Result<String, Problem> {
+        let mut stream = String::new();
+        for asset in self.candidate.snapshot.iter() {
+            stream.push_str("---\n");
+            if let Some(trace) = self.trace(&asset.id()) {
+                let trace = trace.to_string().replace(char::is_control, " ");
+                let _ = writeln!(stream, "# {trace}");
+            }
+            stream.push_str(&yaml(&asset)?);
+        }
+        Ok(stream)
+    }
+
+    /// What sealing these assets would change of `before`, as a unified diff of the YAML of each asset that differs.
+    /// Empty if nothing would change.
+    ///
+    /// # Errors
+    /// If an asset cannot be written as YAML.
+    pub fn diff(&self, before: &Incarnation) -> Result<String, Problem> {
+        let mut diff = String::new();
+        for change in before.snapshot().diff(&self.candidate.snapshot) {
+            let text = |side: &Option<Asset>| side.as_ref().map_or(Ok(String::new()), yaml);
+            let (old, new) = (text(&change.before)?, text(&change.after)?);
+            let (from, to) = (
+                format!("{} at {}", change.id(), before.id()),
+                format!("{} rendered", change.id()),
+            );
+            let name = |side: &Option<Asset>, name| match side {
+                Some(_) => name,
+                None => "/dev/null".to_owned(),
+            };
+            let (from, to) = (name(&change.before, from), name(&change.after, to));
+            let text = TextDiff::from_lines(&old, &new);
+            let text = text.unified_diff().header(&from, &to).to_string();
+            diff.push_str(&text);
+        }
+        Ok(diff)
+    }
+}
+
+/// One asset as a YAML document.
+fn yaml(asset: &Asset) -> Result<String, Problem> {
+    let value = |json: &str| {
+        let raw: Result<&RawValue, _> = serde_json::from_str(json);
+        let value = raw.and_then(|raw| serde_json::from_str(raw.get()));
+        value.map_err(|error| Problem::new(error).asset(asset.id()))
+    };
+    let addons = asset
+        .addons()
+        .map(|(name, json)| Ok((name.to_owned(), value(json)?)));
+    let written = Written {
+        id: asset.id_str(),
+        type_name: asset.type_str(),
+        payload: value(asset.payload_json())?,
+        addons: addons.collect::<Result<_, Problem>>()?,
+    };
+    // A text like `{{ x }}` is quoted, so that readers do not take it for a template.
+    let quote_all = template::expression(asset.canonical()).is_some();
+    let options = serde_saphyr::ser_options! { quote_all: quote_all };
+    serde_saphyr::to_string_with_options(&written, options).map_err(|error| {
+        Problem::new(format!("cannot be written as YAML: {error}")).asset(asset.id())
+    })
+}
+
+#[cfg(test)]
+mod tests;
