@@ -15,7 +15,8 @@ use plugin_sdk::{
     service::{AllTargets, Checks, Healthy, Proceed, StackService},
 };
 use prodspec_gen::{Pipeline, pipeline};
-use prodspec_model::{Message, PartitionId, id::InvalidId, rollout::RolloutPolicy};
+use prodspec_model::{Message, PartitionId, TypeName, id::InvalidId, rollout::RolloutPolicy};
+use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 use crate::{generate, plane::ControlPlane, rollout, shared::Shared};
@@ -50,10 +51,10 @@ pub enum BuildError {
     #[error(
         "assets of type {0} have no plugin; register one with asset_plugin, or declare the type modelled_only"
     )]
-    NoPlugin(&'static str),
+    NoPlugin(String),
     /// A type is declared as modelled only, and has a plugin that would never be called.
     #[error("type {0} is declared modelled_only and has a plugin; remove one of the two")]
-    ModelledOnly(&'static str),
+    ModelledOnly(String),
 }
 
 /// Builder of a control plane. Created by [`ControlPlane::builder`] and finished by [`build`](Self::build).
@@ -66,7 +67,7 @@ pub struct ControlPlaneBuilder<R = TokioRuntime> {
     store: Option<Arc<dyn Store>>,
     keep: usize,
     /// Each type that was mentioned, and whether it has a plugin.
-    types: BTreeMap<&'static str, bool>,
+    types: BTreeMap<Arc<str>, bool>,
     /// Declarations that follow from plugins. Explicit ones are applied after them and take precedence.
     implied: Vec<Generation>,
     generation: Vec<Generation>,
@@ -146,8 +147,8 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
 
     /// Declares properties of a type, such as its capacity or the validity of its payload. Not needed for types that
     /// have a plugin and no such properties.
-    pub fn asset_type<T: Message>(mut self, declared: AssetType<T>) -> Self {
-        self.types.entry(T::TYPE).or_default();
+    pub fn asset_type<T: DeserializeOwned + 'static>(mut self, declared: AssetType<T>) -> Self {
+        self.types.entry(declared.name().into()).or_default();
         self.generation(|builder| builder.asset_type(declared))
     }
 
@@ -158,11 +159,21 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
 
     /// Registers the plugin that diffs and pushes the assets whose payload is a `T`.
     pub fn asset_plugin<T: Message>(mut self, plugin: impl Into<Plugin>) -> Self {
-        self.types.insert(T::TYPE, true);
+        self.types.insert(T::TYPE.into(), true);
         let implied = |builder: pipeline::Builder| builder.asset_type(AssetType::<T>::new());
         self.implied.push(Box::new(implied));
         let plugin: Plugin = plugin.into();
         self.enforcement(|builder| builder.asset_plugin::<T>(plugin))
+    }
+
+    /// As [`asset_plugin`](Self::asset_plugin), for a type that is known by name only. See [`AssetType::named`].
+    pub fn asset_plugin_named(mut self, name: &TypeName, plugin: impl Into<Plugin>) -> Self {
+        self.types.insert(name.as_str().into(), true);
+        let declared = AssetType::named(name);
+        let implied = |builder: pipeline::Builder| builder.asset_type(declared);
+        self.implied.push(Box::new(implied));
+        let (plugin, name) = (plugin.into(), name.clone());
+        self.enforcement(|builder| builder.asset_plugin_named(Ok(name), plugin))
     }
 
     /// Sets the checks that every push has to pass, as a tower stack around `base`. Without this call there are no
@@ -310,14 +321,11 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
 }
 
 /// Checks that every type either has a plugin or is declared modelled only.
-fn check_types(
-    types: &BTreeMap<&'static str, bool>,
-    pipeline: &Pipeline,
-) -> Result<(), BuildError> {
+fn check_types(types: &BTreeMap<Arc<str>, bool>, pipeline: &Pipeline) -> Result<(), BuildError> {
     for (name, has_plugin) in types {
         match (has_plugin, pipeline.types().is_modelled_only(name)) {
-            (false, false) => return Err(BuildError::NoPlugin(name)),
-            (true, true) => return Err(BuildError::ModelledOnly(name)),
+            (false, false) => return Err(BuildError::NoPlugin(name.to_string())),
+            (true, true) => return Err(BuildError::ModelledOnly(name.to_string())),
             _ => {}
         }
     }

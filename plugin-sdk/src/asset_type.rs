@@ -4,7 +4,9 @@ mod view;
 
 use std::{collections::BTreeMap, marker::PhantomData, sync::Arc};
 
-use prodspec_model::{Asset, Message, addons};
+use prodspec_model::{Asset, Message, TypeName, addons};
+use schemars::{JsonSchema, schema_for};
+use serde::de::DeserializeOwned;
 
 pub use self::view::AssetView;
 use crate::{
@@ -40,6 +42,7 @@ type Valid = Arc<dyn Fn(&AssetView<'_>, &mut Problems) + Send + Sync>;
 /// ```
 #[must_use]
 pub struct AssetType<T> {
+    name: Arc<str>,
     known: Known,
     payload: PhantomData<fn() -> T>,
 }
@@ -48,6 +51,7 @@ pub struct AssetType<T> {
 #[derive(Clone)]
 struct Known {
     modelled_only: bool,
+    schema: Option<serde_json::Value>,
     read: Read,
     capacity: Option<Intends>,
     valid: Vec<Valid>,
@@ -56,15 +60,65 @@ struct Known {
 impl<T: Message> AssetType<T> {
     /// Declares `T` with a single condition: its payloads must deserialize as `T`.
     pub fn new() -> Self {
+        Self::of(T::TYPE.into())
+    }
+}
+
+impl AssetType<serde_json::Value> {
+    /// Declares a type that is known by name only, for example because a file names it at run time. Its payloads are any
+    /// JSON; [`valid`](Self::valid) can demand more.
+    ///
+    /// ```
+    /// use plugin_sdk::AssetType;
+    /// use prodspec_model::TypeName;
+    ///
+    /// let deployment = AssetType::named(&TypeName::new("kubernetes.apps.v1.Deployment")?)
+    ///     .valid(|payload, view, problems| {
+    ///         if payload["spec"].is_null() {
+    ///             problems.push(view.problem("has no spec; add one").field("payload.spec"));
+    ///         }
+    ///     });
+    /// # let _ = deployment;
+    /// # Ok::<(), prodspec_model::id::InvalidId>(())
+    /// ```
+    pub fn named(name: &TypeName) -> Self {
+        Self::of(name.as_str().into())
+    }
+}
+
+impl<T: DeserializeOwned + 'static> AssetType<T> {
+    fn of(name: Arc<str>) -> Self {
         Self {
+            name,
             known: Known {
                 modelled_only: false,
+                schema: None,
                 read: reads_as::<T>(),
                 capacity: None,
                 valid: Vec::new(),
             },
             payload: PhantomData,
         }
+    }
+
+    /// The name of the type.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Adds the JSON Schema of the payload, from its Rust type. It is for people, editors and other languages; payloads
+    /// are checked by deserializing them.
+    pub fn described(self) -> Self
+    where
+        T: JsonSchema,
+    {
+        self.schema(schema_for!(T).to_value())
+    }
+
+    /// As [`described`](Self::described), with a schema from elsewhere.
+    pub fn schema(mut self, schema: serde_json::Value) -> Self {
+        self.known.schema = Some(schema);
+        self
     }
 
     /// Declares that this type has no plugin and is never pushed. Use it for concepts and groups that other assets
@@ -78,7 +132,8 @@ impl<T: Message> AssetType<T> {
     /// unit, the consumer's own capacity in that unit is its demand on the provider.
     pub fn capacity(mut self, of: impl Fn(&T) -> Capacity + Send + Sync + 'static) -> Self {
         self.known.capacity = Some(Arc::new(move |asset| {
-            asset.payload::<T>().ok().map(|payload| of(&payload))
+            let payload = serde_json::from_str(asset.payload_json());
+            payload.ok().map(|payload| of(&payload))
         }));
         self
     }
@@ -90,7 +145,7 @@ impl<T: Message> AssetType<T> {
         check: impl Fn(&T, &AssetView<'_>, &mut Problems) + Send + Sync + 'static,
     ) -> Self {
         self.known.valid.push(Arc::new(move |view, problems| {
-            if let Ok(payload) = view.asset().payload::<T>() {
+            if let Ok(payload) = serde_json::from_str(view.asset().payload_json()) {
                 check(&payload, view, problems);
             }
         }));
@@ -104,7 +159,7 @@ impl<T: Message> Default for AssetType<T> {
     }
 }
 
-fn reads_as<T: Message>() -> Read {
+fn reads_as<T: DeserializeOwned>() -> Read {
     Arc::new(|json| {
         serde_json::from_str::<T>(json)
             .err()
@@ -112,11 +167,18 @@ fn reads_as<T: Message>() -> Read {
     })
 }
 
+/// The declaration of one addon type.
+#[derive(Clone)]
+struct Addon {
+    read: Read,
+    schema: Option<serde_json::Value>,
+}
+
 /// All asset types and addon types that a pipeline knows. The default contains the well-known addons and no asset type.
 #[derive(Clone)]
 pub struct AssetTypes {
-    payloads: BTreeMap<&'static str, Known>,
-    addons: BTreeMap<&'static str, Read>,
+    payloads: BTreeMap<Arc<str>, Known>,
+    addons: BTreeMap<&'static str, Addon>,
 }
 
 impl Default for AssetTypes {
@@ -125,25 +187,48 @@ impl Default for AssetTypes {
             payloads: BTreeMap::new(),
             addons: BTreeMap::new(),
         };
-        types.add_addon::<addons::DependsOn>();
-        types.add_addon::<addons::ImpactedDomains>();
-        types.add_addon::<addons::PhysicalCluster>();
-        types.add_addon::<addons::RolloutPolicyRef>();
-        types.add_addon::<addons::Turndown>();
-        types.add_addon::<addons::Owner>();
+        types.add_described_addon::<addons::DependsOn>();
+        types.add_described_addon::<addons::ImpactedDomains>();
+        types.add_described_addon::<addons::PhysicalCluster>();
+        types.add_described_addon::<addons::RolloutPolicyRef>();
+        types.add_described_addon::<addons::Turndown>();
+        types.add_described_addon::<addons::Owner>();
         types
     }
 }
 
 impl AssetTypes {
-    /// Adds a payload type. Replaces an earlier declaration of the same type.
-    pub fn add<T: Message>(&mut self, declared: AssetType<T>) {
-        self.payloads.insert(T::TYPE, declared.known);
+    /// Adds a payload type. Replaces an earlier declaration of the same type, but keeps its schema if the new one has none.
+    pub fn add<T>(&mut self, declared: AssetType<T>) {
+        let AssetType {
+            name, mut known, ..
+        } = declared;
+        let before = self.payloads.remove(&name);
+        known.schema = known.schema.or(before.and_then(|before| before.schema));
+        self.payloads.insert(name, known);
     }
 
     /// Adds an addon type: every addon of this type must deserialize as an `A`.
     pub fn add_addon<A: Message>(&mut self) {
-        self.addons.insert(A::TYPE, reads_as::<A>());
+        let (read, schema) = (reads_as::<A>(), None);
+        self.addons.insert(A::TYPE, Addon { read, schema });
+    }
+
+    /// As [`add_addon`](Self::add_addon), with the JSON Schema of the addon.
+    pub fn add_described_addon<A: Message + JsonSchema>(&mut self) {
+        let (read, schema) = (reads_as::<A>(), Some(schema_for!(A).to_value()));
+        self.addons.insert(A::TYPE, Addon { read, schema });
+    }
+
+    /// The JSON Schemas of the payload types and addon types that have one, by type name.
+    pub fn schemas(&self) -> BTreeMap<&str, &serde_json::Value> {
+        let payloads = self.payloads.iter();
+        let payloads = payloads.map(|(name, known)| (&**name, known.schema.as_ref()));
+        let addons = self.addons.iter();
+        let addons = addons.map(|(name, addon)| (*name, addon.schema.as_ref()));
+        let all = payloads.chain(addons);
+        all.filter_map(|(name, schema)| Some((name, schema?)))
+            .collect()
     }
 
     /// Whether an asset type of this name was added.
@@ -163,7 +248,7 @@ impl AssetTypes {
         self.payloads
             .iter()
             .filter(|(_, known)| known.valid.is_empty())
-            .map(|(name, _)| *name)
+            .map(|(name, _)| &**name)
     }
 
     /// The capacity that `asset` intends. `None`: its type declares no capacity, or its payload does not deserialize.
@@ -183,7 +268,7 @@ impl AssetTypes {
             .and_then(|known| (known.read)(asset.payload_json()))
             .map(|problem| ("payload".to_owned(), problem));
         let addon = |(name, json): (&str, &str)| {
-            let problem = (self.addons.get(name)?)(json)?;
+            let problem = (self.addons.get(name)?.read)(json)?;
             Some((format!("addons.{name}"), problem))
         };
         payload
@@ -219,5 +304,44 @@ impl<T> std::fmt::Debug for AssetType<T> {
         f.debug_struct("AssetType")
             .field("modelled_only", &self.known.modelled_only)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::{self, Thing};
+
+    #[test]
+    fn type_known_by_name_is_declared_at_run_time() {
+        let name = TypeName::new(Thing::TYPE).unwrap();
+        let named = AssetType::named(&name)
+            .capacity(|payload| {
+                [(
+                    "keys".to_owned(),
+                    payload.as_object().map_or(0, |it| it.len() as u64),
+                )]
+                .into()
+            })
+            .schema(json!({ "type": "object" }));
+        let mut types = AssetTypes::default();
+        types.add(named);
+        assert!(types.knows(Thing::TYPE));
+        assert_eq!(types.schemas()[Thing::TYPE], &json!({ "type": "object" }));
+        let asset = testing::asset("asset/x");
+        assert!(types.misfits(&asset).is_empty());
+        assert_eq!(types.capacity(&asset).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn well_known_addons_have_schemas_that_name_their_fields() {
+        let types = AssetTypes::default();
+        let schemas = types.schemas();
+        let turndown = schemas[addons::Turndown::TYPE].to_string();
+        assert!(turndown.contains("approved_by"), "{turndown}");
+        let depends = schemas[addons::DependsOn::TYPE].to_string();
+        assert!(depends.contains("$asset"), "{depends}");
     }
 }

@@ -12,6 +12,7 @@ pub mod overrides;
 pub mod pipeline;
 mod remarks;
 mod render;
+mod schemas;
 pub mod seal;
 pub mod shell;
 mod status;

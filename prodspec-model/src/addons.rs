@@ -1,5 +1,6 @@
 //! Addons that the framework itself understands. Teams define their own addons in addition.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{asset::Asset, id::AssetId, message::Message, reference::AssetRef};
@@ -13,7 +14,7 @@ use crate::{asset::Asset, id::AssetId, message::Message, reference::AssetRef};
 /// # assert_eq!(depends.edges.len(), 2);
 /// # Ok::<(), prodspec_model::id::InvalidId>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DependsOn {
     /// The dependency edges of this asset, in no particular order.
@@ -40,7 +41,9 @@ impl Message for DependsOn {
 }
 
 /// One dependency edge, from the consumer (the asset that carries it) to the provider.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(deny_unknown_fields)]
 pub struct Edge {
     /// The asset that provides what the consumer needs.
@@ -72,7 +75,9 @@ impl Edge {
 }
 
 /// The kind of a dependency. Enforcement compares the values observed in production, not the values in intent.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 #[non_exhaustive]
 pub enum Need {
@@ -88,7 +93,7 @@ pub enum Need {
 }
 
 /// The failure domains that a change of this asset can harm.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ImpactedDomains {
     /// A change can harm every failure domain.
@@ -102,7 +107,7 @@ impl Message for ImpactedDomains {
 }
 
 /// The physical cluster that an asset runs in.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PhysicalCluster {
     /// The name of the physical cluster.
@@ -122,7 +127,7 @@ impl Message for PhysicalCluster {
 }
 
 /// The rollout policy of an asset. Assets that name the same policy form a policy group and are rolled out together.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RolloutPolicyRef {
     /// The asset that holds the [`RolloutPolicy`](crate::rollout::RolloutPolicy).
@@ -144,7 +149,7 @@ impl Message for RolloutPolicyRef {
 /// Asks for the removal of the asset's resource from production.
 ///
 /// This addon is the only way to ask for it: an asset that is missing from intent is never removed from production.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Turndown {
     /// The reason for the removal, for operators and audit records.
@@ -168,7 +173,7 @@ impl Message for Turndown {
 }
 
 /// The contact for questions about an asset. (In the rest of the framework "owner" means the owner of a partition.)
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Owner {
     /// The name of a team, an on-call rota or a person.

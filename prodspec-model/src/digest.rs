@@ -1,7 +1,8 @@
 //! Content digests: BLAKE3, 32 bytes, written as 64 hexadecimal digits.
 
-use std::{fmt, str::FromStr};
+use std::{borrow::Cow, fmt, str::FromStr};
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// The BLAKE3 digest of canonical bytes (32 bytes). Equal content has an equal digest.
@@ -17,6 +18,24 @@ impl Digest {
     /// The first 12 hexadecimal digits, for texts that people read.
     pub fn short(&self) -> String {
         self.to_string()[..12].to_owned()
+    }
+}
+
+impl JsonSchema for Digest {
+    fn schema_name() -> Cow<'static, str> {
+        "Digest".into()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        concat!(module_path!(), "::Digest").into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "description": "A BLAKE3 digest: 64 hexadecimal digits.",
+            "pattern": "^[0-9a-f]{64}$",
+        })
     }
 }
 

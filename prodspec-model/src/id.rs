@@ -1,7 +1,8 @@
 //! Identifiers. Each is checked when it is created, so that its users need not check it again.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{borrow::Cow, fmt, str::FromStr, sync::Arc};
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// The error for a text that is not a valid id. It shows the text (shortened and escaped) and the rule that it breaks.
@@ -99,6 +100,25 @@ impl AssetId {
     /// The id as a string slice.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl JsonSchema for AssetId {
+    fn schema_name() -> Cow<'static, str> {
+        "AssetId".into()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        concat!(module_path!(), "::AssetId").into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "description": "The id of an asset.",
+            "maxLength": Self::MAX_LEN,
+            "pattern": "^[A-Za-z0-9][A-Za-z0-9._:-]*(/[A-Za-z0-9][A-Za-z0-9._:-]*)*$",
+        })
     }
 }
 

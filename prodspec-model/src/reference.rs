@@ -4,6 +4,7 @@
 //! the same characters inside a string would have escaped quotes.
 
 use memchr::memmem;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -13,7 +14,9 @@ use crate::{
 };
 
 /// A reference to another asset of the same partition. Use it as the type of a field in a payload or an addon.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(deny_unknown_fields)]
 pub struct AssetRef {
     /// The id of the asset that the reference names.
@@ -31,7 +34,7 @@ impl AssetRef {
 /// A reference to configuration that is too large for an asset: it is kept elsewhere and identified by its digest.
 ///
 /// The digest is required, because content without a digest could change later.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExternalRef {
     /// The address at which the content is kept.

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::message::Message;
@@ -25,7 +26,7 @@ use crate::message::Message;
 ///     .on_stall(Duration::from_secs(3600), OnStall::RollBack);
 /// # assert_eq!(policy.canary.map(|canary| canary.bake_secs), Some(1800));
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RolloutPolicy {
     /// Failure domains, in the order in which they are updated, one at a time. Domains that are not listed follow,
@@ -167,7 +168,7 @@ impl Message for RolloutPolicy {
 }
 
 /// The canary of a rollout: the first few targets, updated before all others.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Canary {
     /// Number of targets in the canary, at least 1.
@@ -178,7 +179,7 @@ pub struct Canary {
 }
 
 /// One wave of a rollout: a part of the targets.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Wave {
     /// Number of targets that are updated at the end of the wave, including the targets of earlier waves.
@@ -189,7 +190,7 @@ pub struct Wave {
 }
 
 /// A number of targets, absolute or relative.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Amount {
     /// An absolute number of targets.
@@ -211,7 +212,7 @@ impl Amount {
 }
 
 /// The action when the updated targets are unhealthy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnUnhealthy {
     /// Roll all moved targets back.
@@ -222,7 +223,7 @@ pub enum OnUnhealthy {
 }
 
 /// The action, in addition to the flag, when a rollout makes no progress.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnStall {
     /// No further action: the rollout goes on when it can.
@@ -235,7 +236,7 @@ pub enum OnStall {
 }
 
 /// How the first rollout of a group proceeds, before the group has anything in production.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FirstTurnup {
     /// All targets at once: no user depends on the group yet.
@@ -246,7 +247,7 @@ pub enum FirstTurnup {
 }
 
 /// The command of an operator to update a group without caution.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Emergency {
     /// The operator who gives the command.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use prodspec_model::{Message, SourceName};
+use prodspec_model::{Message, SourceName, TypeName};
 
 /// The part of the input that one call of a generator handles.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,6 +108,12 @@ impl GeneratorInfo {
     /// Declares that the generator may make assets of type `T`.
     pub fn makes<T: Message>(mut self) -> Self {
         self.makes.push(T::TYPE.into());
+        self
+    }
+
+    /// As [`makes`](Self::makes), for a type that is known by name only.
+    pub fn makes_named(mut self, name: &TypeName) -> Self {
+        self.makes.push(name.as_str().into());
         self
     }
 

@@ -83,8 +83,8 @@ impl Builder {
         self
     }
 
-    /// Declares the asset type `T`: assets can have payloads of this type.
-    pub fn asset_type<T: Message>(mut self, declared: AssetType<T>) -> Self {
+    /// Declares an asset type: assets can have payloads of this type.
+    pub fn asset_type<T>(mut self, declared: AssetType<T>) -> Self {
         self.types().add(declared);
         self
     }

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use jiff::Timestamp;
-use plugin_sdk::BoxError;
+use plugin_sdk::{AssetTypes, BoxError};
 use prodspec_model::AssetId;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -25,6 +25,7 @@ pub struct Handle {
     pub(super) questions: mpsc::Sender<Question>,
     pub(super) status: watch::Receiver<Status>,
     pub(super) seals: Arc<dyn Sealer>,
+    pub(super) types: Arc<AssetTypes>,
 }
 
 impl Handle {
@@ -58,6 +59,11 @@ impl Handle {
             Ok(reached) => reached.clone(),
             Err(_) => self.status(),
         }
+    }
+
+    /// The declared asset types and addon types, with their JSON Schemas ([`AssetTypes::schemas`]).
+    pub fn types(&self) -> &AssetTypes {
+        &self.types
     }
 
     /// Finds where an asset comes from: its generators, and the field of a document with the line of today, as of the last

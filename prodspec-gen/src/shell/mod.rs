@@ -103,6 +103,7 @@ impl<R: Runtime> Regeneration<R> {
         let (ask, asked) = mpsc::channel(1);
         let (question, questions) = mpsc::channel(1);
         let (status, watched) = watch::channel(Status::default());
+        let types = Arc::clone(pipeline.types());
         let regeneration = Self {
             kernel: Kernel::new(pipeline.0.timing),
             memo: Arc::default(),
@@ -128,6 +129,7 @@ impl<R: Runtime> Regeneration<R> {
             questions: question,
             status: watched,
             seals,
+            types,
         };
         (regeneration, handle)
     }
