@@ -56,6 +56,9 @@ mod documents {
     struct Check;
     #[doc = include_str!("../../docs/dependencies.md")]
     struct Dependencies;
+    #[cfg(unix)]
+    #[doc = include_str!("../../docs/exec-source.md")]
+    struct ExecSource;
     #[doc = include_str!("../../docs/operate.md")]
     struct Operate;
     #[doc = include_str!("../../docs/policy-layer.md")]

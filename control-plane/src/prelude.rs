@@ -24,6 +24,8 @@ pub use plugin_sdk::{
     SourceOfTruth, Transition, Turndown, Validator, Verdict, plugin,
     service::{AssetService, CheckLayer, HealthLayer},
 };
+#[cfg(unix)]
+pub use prodspec_gen::Exec;
 pub use prodspec_gen::{
     JsonDirectory, JsonFile, TomlDirectory, TomlFile, YamlDirectory, YamlFile, validators,
 };

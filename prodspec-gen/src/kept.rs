@@ -2,20 +2,15 @@
 //! unchanged file is not parsed again (R43), and a caller that has the documents of an earlier revision gets those that
 //! have changed since. Files on disk and files of trees share this; what tells that a file is unchanged is their own.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    iter::Peekable,
-    path::Path,
-};
+use std::{collections::BTreeMap, iter::Peekable, path::Path};
 
 use plugin_sdk::{
-    Delta, Document, Problem, Problems, Reading, Update,
+    Document, Problem, Problems, Update,
     document::{DocumentKey, DocumentName},
 };
 use prodspec_model::Revision;
 
-/// Maximum number of revisions from which changes are known.
-const REVISIONS: usize = 8;
+use crate::history::History;
 
 /// What a file parses to: its documents, or why it has none.
 pub(crate) type Parsed = Result<Vec<Document>, Problems>;
@@ -50,16 +45,11 @@ pub(crate) enum Finding<S> {
 /// a file is known.
 #[derive(Debug)]
 pub(crate) struct Kept<S> {
-    /// The number of readings so far.
-    reading: u64,
+    history: History,
     /// Sorted by path.
     files: Vec<File<S>>,
-    /// Documents that are gone, each with the reading that missed it first.
-    gone: BTreeMap<DocumentKey, u64>,
     /// The number of documents with each name of their own. More than one is a problem.
     named: Names,
-    /// The last revisions, each with the reading that gave it.
-    given: VecDeque<(Revision, u64)>,
 }
 
 /// One file as it was read last.
@@ -74,11 +64,9 @@ struct File<S> {
 impl<S> Default for Kept<S> {
     fn default() -> Self {
         Self {
-            reading: 0,
+            history: History::default(),
             files: Vec::new(),
-            gone: BTreeMap::new(),
             named: Names::default(),
-            given: VecDeque::new(),
         }
     }
 }
@@ -102,7 +90,7 @@ impl<S: Placed> Kept<S> {
         found: Vec<F>,
         mut look: impl FnMut(F, Option<&S>) -> Finding<S>,
     ) {
-        self.reading += 1;
+        self.history.begin();
         let mut before = std::mem::take(&mut self.files).into_iter().peekable();
         for found in found {
             while let Some(file) = before.next_if(|file| file.is_before(&found)) {
@@ -128,10 +116,10 @@ impl<S: Placed> Kept<S> {
             }
         };
         for document in documents.iter().flatten() {
-            self.gone.remove(document.key());
+            self.history.there(document.key());
             self.named.add(document.key());
         }
-        let changed = self.reading;
+        let changed = self.history.reading();
         Some(File {
             state,
             documents,
@@ -143,7 +131,7 @@ impl<S: Placed> Kept<S> {
     fn missing(&mut self, documents: Parsed) {
         for document in documents.into_iter().flatten() {
             if self.named.remove(document.key()) {
-                self.gone.insert(document.key().clone(), self.reading);
+                self.history.missing(document.key());
             }
         }
     }
@@ -183,44 +171,13 @@ impl<S: Placed> Kept<S> {
 
     /// Returns what has changed from the revision `known` to the present `revision`, which is remembered.
     pub(crate) fn answer(&mut self, revision: Revision, known: Option<&Revision>) -> Update {
-        let update = self.since(&revision, known);
-        self.give(revision);
-        update
-    }
-
-    fn since(&self, revision: &Revision, known: Option<&Revision>) -> Update {
-        if known == Some(revision) {
-            return Update::Same;
-        }
-        let since = known.and_then(|known| self.reading_of(known));
-        let all = self.files.iter();
-        let changed = all.filter(|file| since.is_none_or(|since| file.changed > since));
-        let documents = changed.flat_map(|file| file.documents.iter().flatten());
-        let documents = documents.cloned().collect();
-        let Some(since) = since else {
-            return Update::Whole(Reading::new(revision.0.clone(), documents));
-        };
-        let gone = self.gone.iter().filter(|(_, reading)| **reading > since);
-        let gone = gone.map(|(key, _)| key.clone()).collect();
-        Update::Delta(Delta::new(revision.0.clone(), documents, gone))
-    }
-
-    /// Returns the last reading that gave a revision. `None`: it is too old, or of another process.
-    fn reading_of(&self, revision: &Revision) -> Option<u64> {
-        let mut given = self.given.iter().rev();
-        let found = given.find(|(given, _)| given == revision);
-        found.map(|(_, reading)| *reading)
-    }
-
-    /// Remembers that the present reading has this revision, and forgets what only older revisions need.
-    fn give(&mut self, revision: Revision) {
-        self.given.retain(|(given, _)| *given != revision);
-        self.given.push_back((revision, self.reading));
-        if self.given.len() > REVISIONS {
-            self.given.pop_front();
-        }
-        let oldest = self.given.front().map_or(0, |(_, reading)| *reading);
-        self.gone.retain(|_, reading| *reading > oldest);
+        let files = &self.files;
+        self.history.update(revision, known, |since| {
+            let is_new = |file: &&File<S>| since.is_none_or(|since| file.changed > since);
+            let changed = files.iter().filter(is_new);
+            let documents = changed.flat_map(|file| file.documents.iter().flatten());
+            documents.cloned().collect()
+        })
     }
 }
 

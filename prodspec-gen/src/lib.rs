@@ -2,9 +2,12 @@
 
 mod abandoned;
 mod dry_run;
+#[cfg(unix)]
+pub mod exec;
 pub mod file;
 pub mod format;
 pub mod guard;
+mod history;
 mod kept;
 pub mod kernel;
 mod memo;
@@ -23,6 +26,8 @@ mod trace;
 pub mod tree;
 pub mod validators;
 
+#[cfg(unix)]
+pub use exec::Exec;
 pub use file::{JsonDirectory, JsonFile, TomlDirectory, TomlFile, YamlDirectory, YamlFile};
 pub use overrides::{Refusal, SealOverride};
 pub use pipeline::Pipeline;

@@ -14,9 +14,22 @@ impl Pipeline {
     /// [`schema`](plugin_sdk::AssetType::schema). The well-known addons have one.
     ///
     /// ```
-    /// # use prodspec_gen::Pipeline;
+    /// # use prodspec_gen::{Pipeline, YamlFile};
+    /// # use plugin_sdk::{Drafts, Generator, GeneratorInfo, Input, Problems};
+    /// # struct Model;
+    /// # impl Generator for Model {
+    /// #     fn info(&self) -> GeneratorInfo {
+    /// #         GeneratorInfo::per_document("model", "m.yaml")
+    /// #     }
+    /// #     fn generate(&self, _: &Input<'_>, _: &mut Drafts) -> Result<(), Problems> {
+    /// #         Ok(())
+    /// #     }
+    /// # }
     /// # let dir = tempfile::tempdir()?;
-    /// let pipeline = Pipeline::builder(prodspec_model::PartitionId::new("example")?).build()?;
+    /// let pipeline = Pipeline::builder(prodspec_model::PartitionId::new("example")?)
+    ///     .source(YamlFile::new("m.yaml"))
+    ///     .generator(Model)
+    ///     .build()?;
     /// pipeline.write_schemas(dir.path())?;
     /// let owner = std::fs::read_to_string(dir.path().join("prodspec.v1.Owner.json"))?;
     /// assert!(owner.contains("\"owner\""));

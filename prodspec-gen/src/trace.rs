@@ -11,7 +11,7 @@ use serde::Serialize;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Trace {
-    /// Id of the asset.
+    /// Id of the asset that is traced.
     pub asset: AssetId,
     /// The generators, and the field of a document, as of the last good run.
     pub provenance: Provenance,

@@ -73,6 +73,25 @@ impl Node {
         node
     }
 
+    /// Whether the values are equal, and all positions too.
+    pub(super) fn is_identical(&self, other: &Self) -> bool {
+        let here = (self.line, self.column) == (other.line, other.column);
+        here && match (&self.value, &other.value) {
+            (Value::Sequence(items), Value::Sequence(others)) => {
+                items.len() == others.len()
+                    && items.iter().zip(others).all(|(a, b)| a.is_identical(b))
+            }
+            (Value::Map(entries), Value::Map(others)) => {
+                let same = |((name, node), (name2, node2)): (&(Name, Self), &(Name, Self))| {
+                    let at = (name.line, name.column) == (name2.line, name2.column);
+                    at && name == name2 && node.is_identical(node2)
+                };
+                entries.len() == others.len() && entries.iter().zip(others).all(same)
+            }
+            (value, other) => value == other,
+        }
+    }
+
     fn child(&self, step: &Step) -> Option<&Self> {
         match (step, &self.value) {
             (Step::Key(key), Value::Map(entries)) => {

@@ -13,14 +13,14 @@ const MOST_LINKS: usize = 40;
 
 /// The links that were looked up, with their targets. `None`: the path is not a link.
 #[derive(Debug, Default)]
-pub(super) struct Links(BTreeMap<PathBuf, Option<PathBuf>>);
+pub(crate) struct Links(BTreeMap<PathBuf, Option<PathBuf>>);
 
 impl Links {
     /// The target of `path`, as a path without links. The target need not exist.
     ///
     /// # Errors
     /// When the links form a cycle.
-    pub(super) fn resolve(&mut self, path: &Path) -> io::Result<PathBuf> {
+    pub(crate) fn resolve(&mut self, path: &Path) -> io::Result<PathBuf> {
         let path = std::path::absolute(path)?;
         let mut ahead: VecDeque<PathBuf> = path.components().map(owned).collect();
         let (mut here, mut links) = (PathBuf::new(), 0);

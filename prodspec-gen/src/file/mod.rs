@@ -2,12 +2,13 @@
 
 mod cache;
 mod directory;
-mod links;
+pub(crate) mod links;
 mod one;
 pub(crate) mod scope;
 pub(crate) mod settings;
-mod stable;
-mod watch;
+pub(crate) mod stable;
+pub(crate) mod walk;
+pub(crate) mod watch;
 
 use std::{marker::PhantomData, path::PathBuf};
 
@@ -100,7 +101,9 @@ impl<S: Shape + From<Settings>> Files<S> {
     /// or directory.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
-        self.settings = self.settings.set(|settings| settings.name = name.into());
+        self.settings = self
+            .settings
+            .set(|settings| settings.parsing.source = name.into());
         self
     }
 
@@ -108,7 +111,9 @@ impl<S: Shape + From<Settings>> Files<S> {
     /// file that was cut off at the end of a line is then noticed too.
     #[must_use]
     pub fn with_end_marker(mut self) -> Self {
-        self.settings = self.settings.set(|settings| settings.end_marker = true);
+        self.settings = self
+            .settings
+            .set(|settings| settings.parsing.end_marker = true);
         self
     }
 
@@ -133,14 +138,16 @@ impl<S: Shape + From<Settings>> Files<S> {
     pub fn documents_named_by(mut self, field: FieldPath) -> Self {
         self.settings = self
             .settings
-            .set(|settings| settings.named_by = Some(field));
+            .set(|settings| settings.parsing.named_by = Some(field));
         self
     }
 
     /// Sets the limits: `bytes` for all files together, `depth` and `expansion` for each file.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
-        self.settings = self.settings.set(|settings| settings.limits = limits);
+        self.settings = self
+            .settings
+            .set(|settings| settings.parsing.limits = limits);
         self
     }
 }
@@ -148,7 +155,7 @@ impl<S: Shape + From<Settings>> Files<S> {
 #[async_trait]
 impl<S: Shape + From<Settings>> SourceOfTruth for Files<S> {
     fn name(&self) -> SourceName {
-        SourceName(self.settings.name.clone())
+        SourceName(self.settings.parsing.source.clone())
     }
 
     async fn read(&self) -> Result<Reading, Problems> {

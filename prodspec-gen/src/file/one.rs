@@ -28,11 +28,11 @@ impl<F: Format> Shape for OneFile<F> {
     }
 
     fn name<'p>(&'p self, _: &'p Path) -> Cow<'p, str> {
-        Cow::Borrowed(&self.0.name)
+        Cow::Borrowed(&self.0.parsing.source)
     }
 
     fn parse(&self, name: &str, bytes: &[u8]) -> Result<Vec<Document>, Problems> {
-        self.0.documents::<F>(name, bytes)
+        self.0.parsing.documents::<F>(name, bytes)
     }
 
     fn revision(&self, files: &mut dyn Iterator<Item = (Digest, Digest)>) -> Revision {
@@ -41,7 +41,7 @@ impl<F: Format> Shape for OneFile<F> {
     }
 
     fn nothing(&self, _: usize) -> Problem {
-        self.0.empty(&self.0.name)
+        self.0.parsing.empty(&self.0.parsing.source)
     }
 }
 
@@ -51,9 +51,10 @@ impl<F: Format> Files<OneFile<F>> {
     /// # Errors
     /// The same problems as for a file with this content.
     pub fn parse(&self, bytes: &[u8]) -> Result<Reading, Problems> {
-        let documents = self.settings.documents::<F>(&self.settings.name, bytes)?;
+        let parsing = &self.settings.parsing;
+        let documents = parsing.documents::<F>(&parsing.source, bytes)?;
         if documents.is_empty() {
-            return Err(self.settings.empty(&self.settings.name).into());
+            return Err(parsing.empty(&parsing.source).into());
         }
         Ok(Reading::new(Digest::of(bytes).to_string(), documents))
     }

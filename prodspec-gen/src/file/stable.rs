@@ -25,7 +25,7 @@ const TICK: Duration = Duration::from_secs(3);
 const CHANGES: &str = "changes while it is being read; read it again when it no longer changes";
 
 /// Pairs of a file's path and its bytes.
-pub(super) type Files = Vec<(PathBuf, Vec<u8>)>;
+pub(crate) type Files = Vec<(PathBuf, Vec<u8>)>;
 
 /// A file to be read, in the state in which it was found.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,7 +81,7 @@ impl Placed for Found {
 
 impl Found {
     /// Finds the file that is reported as `path` at the target of `way`, which may contain links.
-    pub(super) fn linked(path: PathBuf, way: &Path, links: &mut Links) -> Self {
+    pub(crate) fn linked(path: PathBuf, way: &Path, links: &mut Links) -> Self {
         let target = links
             .resolve(way)
             .map_err(|error| cannot_read(&path, &error));
@@ -90,7 +90,7 @@ impl Found {
     }
 
     /// Finds the file that is reported as `path` at `target`, which contains no links.
-    pub(super) fn direct(path: PathBuf, target: PathBuf) -> Self {
+    pub(crate) fn direct(path: PathBuf, target: PathBuf) -> Self {
         let there = There::at(&path, target);
         Self { path, there }
     }
@@ -101,7 +101,7 @@ impl Found {
     }
 
     /// Whether the state of the file tells its content, at the time `now` of its listing.
-    pub(super) fn is_settled(&self, now: SystemTime) -> bool {
+    pub(crate) fn is_settled(&self, now: SystemTime) -> bool {
         self.there
             .as_ref()
             .is_ok_and(|there| there.seen.is_settled(now))
@@ -148,7 +148,7 @@ impl There {
 ///
 /// # Errors
 /// One problem for each file that cannot be read, or one problem when the files keep changing.
-pub(super) fn read_all(
+pub(crate) fn read_all(
     place: &Path,
     list: impl Fn() -> Result<Vec<Found>, Problem>,
     known: impl Fn(&[Found]) -> Vec<bool>,
@@ -207,12 +207,12 @@ fn read_once(found: &[Found], known: &[bool], cap: u64) -> Result<Option<Files>,
 }
 
 /// A problem with the file or directory at `path`.
-pub(super) fn at(path: &Path, message: impl std::fmt::Display) -> Problem {
+pub(crate) fn at(path: &Path, message: impl std::fmt::Display) -> Problem {
     Problem::new(message).at(path.display().to_string(), 0, 0)
 }
 
 /// The problem for an error of the operating system at the file or directory at `path`.
-pub(super) fn cannot_read(path: &Path, error: &io::Error) -> Problem {
+pub(crate) fn cannot_read(path: &Path, error: &io::Error) -> Problem {
     at(path, format!("cannot be read: {error}"))
 }
 

@@ -25,7 +25,7 @@ const APART: Duration = Duration::from_millis(100);
 ///
 /// A change may have replaced a watched directory by another one. All watches are therefore set up again before each
 /// hint is given, so that a change after the hint leads to another hint.
-pub(super) fn hints(path: &Path) -> BoxStream<'static, ()> {
+pub(crate) fn hints(path: &Path) -> BoxStream<'static, ()> {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let watch = Watch::start(&path);
     stream::unfold((path, watch), |(path, watch)| async move {

@@ -5,6 +5,7 @@
 
 mod json;
 mod number;
+mod parsing;
 mod scalar;
 pub(crate) mod template;
 mod toml;
@@ -16,6 +17,7 @@ use plugin_sdk::{
 };
 
 pub use json::Json;
+pub(crate) use parsing::{Origin, Parsing};
 pub use toml::Toml;
 pub use yaml::Yaml;
 
@@ -56,37 +58,6 @@ pub trait Format: Send + Sync + 'static {
     /// # Errors
     /// The first problem in the text, with its line and column.
     fn parse(text: &str, limits: &Limits) -> Result<Vec<Node>, Problem>;
-}
-
-/// Checks that `text` has the end marker as its last line, and nowhere before.
-///
-/// # Errors
-/// When the marker is missing or comes too early; the problem has its position.
-pub(crate) fn declares_end<F: Format>(text: &str) -> Result<(), Problem> {
-    let Some(marker) = F::END else { return Ok(()) };
-    let is_marker = |line: &str| line.trim_end() == marker;
-    let last = text
-        .lines()
-        .enumerate()
-        .filter(|(_, line)| !line.trim().is_empty())
-        .last();
-    let first = text.lines().enumerate().find(|(_, line)| is_marker(line));
-    let problem = |line: usize, message: String| Err(wrong(message, line, 1));
-    match (first, last) {
-        (Some((at, _)), Some((end, _))) if at == end => Ok(()),
-        (Some((at, _)), _) => problem(
-            at + 1,
-            format!(
-                "the end marker `{marker}` must appear once, as the last line; remove it here, or the content after it"
-            ),
-        ),
-        (None, last) => problem(
-            last.map_or(1, |(at, _)| at + 1),
-            format!(
-                "the file may be cut off: it does not end with the line `{marker}`; wait until it is written completely, or add the line"
-            ),
-        ),
-    }
 }
 
 fn wrong(message: impl std::fmt::Display, line: usize, column: usize) -> Problem {

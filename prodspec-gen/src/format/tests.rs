@@ -2,11 +2,11 @@
 
 use proptest::prelude::*;
 
-use super::*;
+use super::{parsing::declares_end, *};
 
 fn refused<F: Format>(text: &str) -> String {
     F::parse(text, &Limits::default())
-        .and_then(|_| declares_end::<F>(text))
+        .and_then(|_| declares_end::<F>(text, Origin::File))
         .map(|()| "accepted".to_owned())
         .unwrap_or_else(|problem| {
             format!("{}:{}: {}", problem.line, problem.column, problem.message)
@@ -428,7 +428,9 @@ fn many_keys_and_long_lines_cost_linear_time() {
 
 #[test]
 fn end_marker_must_appear_once_and_last() {
-    let said = |text: &str| declares_end::<Yaml>(text).map_err(|problem| problem.to_string());
+    let said = |text: &str| {
+        declares_end::<Yaml>(text, Origin::File).map_err(|problem| problem.to_string())
+    };
     assert!(said("a: 1\n...\n").is_ok());
     assert!(said("a: 1\n...\n\n").is_ok());
     assert!(
@@ -444,9 +446,9 @@ fn end_marker_must_appear_once_and_last() {
     );
     assert!(said("a: 1\n...\n---\nb: 1\n...\n").is_err());
     assert!(said("").is_err());
-    assert!(declares_end::<Json>("{}").is_ok());
-    assert!(declares_end::<Toml>("a = 1\n# end\n").is_ok());
-    assert!(declares_end::<Toml>("a = 1\n").is_err());
+    assert!(declares_end::<Json>("{}", Origin::File).is_ok());
+    assert!(declares_end::<Toml>("a = 1\n# end\n", Origin::File).is_ok());
+    assert!(declares_end::<Toml>("a = 1\n", Origin::File).is_err());
 }
 
 proptest! {

@@ -5,12 +5,12 @@ use std::{cell::RefCell, collections::BTreeSet, sync::Arc};
 use plugin_sdk::{Problem, generate::Upstream};
 use prodspec_model::{Asset, AssetId};
 
-use super::run::Run;
+/// Returns the version of an asset that a stage gets.
+type Before<'r> = Box<dyn Fn(&AssetId) -> Option<&'r Asset> + 'r>;
 
 /// The look-ups of one call of a stage.
 pub(super) struct LookUps<'r> {
-    run: &'r Run<'r>,
-    stage: usize,
+    before: Before<'r>,
     /// The types that the generator declares.
     finds: &'r [Arc<str>],
     asked: RefCell<BTreeSet<AssetId>>,
@@ -19,10 +19,12 @@ pub(super) struct LookUps<'r> {
 }
 
 impl<'r> LookUps<'r> {
-    pub(super) fn new(run: &'r Run<'r>, stage: usize, finds: &'r [Arc<str>]) -> Self {
+    pub(super) fn new(
+        before: impl Fn(&AssetId) -> Option<&'r Asset> + 'r,
+        finds: &'r [Arc<str>],
+    ) -> Self {
         Self {
-            run,
-            stage,
+            before: Box::new(before),
             finds,
             asked: RefCell::default(),
             undeclared: RefCell::default(),
@@ -49,7 +51,7 @@ impl<'r> LookUps<'r> {
 impl Upstream for LookUps<'_> {
     fn find(&self, id: &AssetId) -> Option<&Asset> {
         self.asked.borrow_mut().insert(id.clone());
-        let asset = self.run.before(id, self.stage)?;
+        let asset = (self.before)(id)?;
         if is_one_of(asset, self.finds) {
             return Some(asset);
         }

@@ -156,7 +156,7 @@ impl<'p> Run<'p> {
                 asset.map(Subject::Asset)
             }
         };
-        let look_ups = LookUps::new(self, stage, &of.info.finds);
+        let look_ups = LookUps::new(|id| self.before(id, stage), &of.info.finds);
         match subject {
             Some(subject) => unit::call(of, subject, shared, look_ups),
             None => Ok(Call::default()),

@@ -32,14 +32,25 @@ impl Pipeline {
     /// ```
     /// # use prodspec_gen::{Pipeline, YamlFile, runtime::TokioRuntime};
     /// # use prodspec_model::PartitionId;
+    /// # use plugin_sdk::{Drafts, Generator, GeneratorInfo, Input, Problems};
+    /// # struct Model;
+    /// # impl Generator for Model {
+    /// #     fn info(&self) -> GeneratorInfo {
+    /// #         GeneratorInfo::per_document("model", "m.yaml")
+    /// #     }
+    /// #     fn generate(&self, _: &Input<'_>, _: &mut Drafts) -> Result<(), Problems> {
+    /// #         Ok(())
+    /// #     }
+    /// # }
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
     /// # let dir = tempfile::tempdir()?;
     /// # std::fs::write(dir.path().join("m.yaml"), "a: 1")?;
     /// let pipeline = Pipeline::builder(PartitionId::new("example")?)
     ///     .source(YamlFile::new(dir.path().join("m.yaml")))
+    ///     .generator(Model)
     ///     .build()?;
     /// let rendered = pipeline.render(&TokioRuntime::current()).await?;
-    /// assert_eq!(rendered.yaml()?, "", "there is no generator");
+    /// assert_eq!(rendered.yaml()?, "", "the generator makes nothing");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # }).unwrap();
     /// # Ok::<(), std::io::Error>(())

@@ -8,7 +8,7 @@ use std::{
 
 use async_trait::async_trait;
 use futures::stream::{self, BoxStream, StreamExt};
-use plugin_sdk::{Problem, Problems, Reading, SourceOfTruth, Update};
+use plugin_sdk::{Problem, Problems, Reading, SourceOfTruth, Update, document::FieldPath};
 use prodspec_model::{Revision, SourceName};
 use tokio::sync::watch;
 
@@ -40,7 +40,7 @@ impl<T: Tree, F: Format> TreeSource<T, F> {
     pub fn new(name: &str, tree: T) -> Self {
         let settings = Settings::new("".into(), false);
         Self {
-            settings: settings.set(|settings| settings.name = name.into()),
+            settings: settings.set(|settings| settings.parsing.source = name.into()),
             tree: Arc::new(Mutex::new(tree)),
             hook: Hook(Arc::new(watch::channel(()).0)),
             format: PhantomData,
@@ -59,21 +59,37 @@ impl<T: Tree, F: Format> TreeSource<T, F> {
     /// Sets the name of the source, under which generators read it.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
-        self.settings = self.settings.set(|settings| settings.name = name.into());
+        self.settings = self
+            .settings
+            .set(|settings| settings.parsing.source = name.into());
         self
     }
 
     /// Requires the format's [end marker](Format::END) as the last line of every file, `...` for YAML.
     #[must_use]
     pub fn with_end_marker(mut self) -> Self {
-        self.settings = self.settings.set(|settings| settings.end_marker = true);
+        self.settings = self
+            .settings
+            .set(|settings| settings.parsing.end_marker = true);
+        self
+    }
+
+    /// Sets the field that gives each document its name, as
+    /// [`Files::documents_named_by`](crate::file::Files::documents_named_by) does.
+    #[must_use]
+    pub fn documents_named_by(mut self, field: FieldPath) -> Self {
+        self.settings = self
+            .settings
+            .set(|settings| settings.parsing.named_by = Some(field));
         self
     }
 
     /// Sets the limits: `bytes` for all files together, `depth` and `expansion` for each file.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
-        self.settings = self.settings.set(|settings| settings.limits = limits);
+        self.settings = self
+            .settings
+            .set(|settings| settings.parsing.limits = limits);
         self
     }
 
@@ -94,7 +110,7 @@ impl<T: Tree, F: Format> TreeSource<T, F> {
             let mut memory = std::mem::take(&mut *shared);
             let read = memory.read::<F>(settings, &mut *tree, known.as_ref(), &stop);
             *shared = memory;
-            read.map_err(|problems| settings.said_all(problems))
+            read.map_err(|problems| settings.parsing.said_all(problems))
         };
         self.settings.aside(read).await
     }
@@ -103,7 +119,7 @@ impl<T: Tree, F: Format> TreeSource<T, F> {
 #[async_trait]
 impl<T: Tree, F: Format> SourceOfTruth for TreeSource<T, F> {
     fn name(&self) -> SourceName {
-        SourceName(self.settings.name.clone())
+        SourceName(self.settings.parsing.source.clone())
     }
 
     async fn read(&self) -> Result<Reading, Problems> {
@@ -111,7 +127,7 @@ impl<T: Tree, F: Format> SourceOfTruth for TreeSource<T, F> {
             Update::Whole(reading) => Ok(reading),
             _ => {
                 let problem = Problem::new("gave no complete reading; report this error");
-                Err(self.settings.said(problem).into())
+                Err(self.settings.parsing.said(problem).into())
             }
         }
     }
@@ -202,7 +218,7 @@ impl Memory {
     ) -> Result<(), Problems> {
         let selection = Selection::of::<F>(&settings.path.to_string_lossy());
         let entries = selected(&selection, snapshot.list(&selection)?);
-        let mut left = settings.limits.bytes;
+        let mut left = settings.parsing.limits.bytes;
         self.files.take(entries, |entry, before| {
             let id = match (&entry.there, stop.is_stopped()) {
                 (Ok(id), false) => id.clone(),
@@ -226,7 +242,7 @@ impl Memory {
                 Err(problem) => return refused(entry, problem),
             };
             left -= bytes.len() as u64;
-            let documents: Parsed = settings.documents::<F>(&entry.path, &bytes);
+            let documents: Parsed = settings.parsing.documents::<F>(&entry.path, &bytes);
             let file = File {
                 path: entry.path,
                 id: Some(id),

@@ -193,7 +193,7 @@ fn r43_document_with_a_name_stays_the_same_in_another_file() {
         "{name: eu, n: 1}\n---\n{name: us, n: 2}",
     );
     let settings = settings(dir.path());
-    let settings = settings.set(|it| it.named_by = Some("name".parse().unwrap()));
+    let settings = settings.set(|it| it.parsing.named_by = Some("name".parse().unwrap()));
     let first = whole(&settings, later());
     write(dir.path(), "a.yaml", "# now there is one\n{name: us, n: 2}");
     write(dir.path(), "b.yaml", "{name: eu, n: 1}");
@@ -289,7 +289,7 @@ proptest! {
     ) {
         let dir = tempfile::tempdir().unwrap();
         let settings = |dir: &Path| settings(dir).set(|settings| {
-            settings.named_by = named.then(|| "name".parse().unwrap());
+            settings.parsing.named_by = named.then(|| "name".parse().unwrap());
         });
         let kept = settings(dir.path());
         let mut callers: [Option<(Revision, Documents)>; 3] = Default::default();

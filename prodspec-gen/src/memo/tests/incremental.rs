@@ -82,8 +82,7 @@ fn delta(reading: Reading, before: &[Document]) -> Update {
     let gone = gone.cloned().collect();
     let mut put = reading.documents;
     // A document whose lines alone have changed is among them: problems name the lines of today.
-    let shown: Vec<String> = before.iter().map(|it| format!("{it:?}")).collect();
-    put.retain(|document| !shown.contains(&format!("{document:?}")));
+    put.retain(|document| !before.iter().any(|it| it.is_identical(document)));
     Update::Delta(Delta::new(reading.revision.0, put, gone))
 }
 

@@ -1,0 +1,148 @@
+//! Finds files in directories, level by level, with every link in their paths followed once.
+
+use std::{ffi::OsStr, fs, io, path::Path};
+
+use plugin_sdk::Problem;
+
+use super::{
+    links::Links,
+    scope::{MAX_LEVELS, is_hidden},
+    stable::{Found, at, cannot_read},
+};
+
+/// The files of a directory that a walk finds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Wanted {
+    /// Files with one of these extensions. Hidden files and directories are ignored, and links to directories are not
+    /// followed.
+    Extensions(&'static [&'static str]),
+    /// All files, hidden ones and those behind links to directories included, but not the content of directories named
+    /// `.git`.
+    #[cfg(unix)]
+    All,
+}
+
+/// The files found so far, and the links followed.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    wanted: Wanted,
+    links: Links,
+    files: Vec<Found>,
+}
+
+/// What a walk does with an entry of a directory.
+enum Entry {
+    Folder,
+    File,
+    Link,
+    Ignored,
+}
+
+impl Walk {
+    pub(crate) fn new(wanted: Wanted) -> Self {
+        Self {
+            wanted,
+            links: Links::default(),
+            files: Vec::new(),
+        }
+    }
+
+    /// The files found, in the order in which they were found.
+    pub(crate) fn into_files(self) -> Vec<Found> {
+        self.files
+    }
+
+    /// Adds the files in the directory at `root` and below it, sorted by path. Links in the path of `root` are resolved
+    /// once, so that all files come from the same directory.
+    pub(super) fn directory(&mut self, root: &Path) -> Result<(), Problem> {
+        let reached = self.links.resolve(root);
+        let reached = reached.map_err(|error| cannot_read(root, &error))?;
+        self.folder(root, &reached, 0)
+    }
+
+    /// Adds the file at `path`, or the files in the directory at `path`.
+    #[cfg(unix)]
+    pub(crate) fn file_or_directory(&mut self, path: &Path) -> Result<(), Problem> {
+        let cannot = |error| cannot_read(path, &error);
+        let target = self.links.resolve(path).map_err(cannot)?;
+        if fs::symlink_metadata(&target).map_err(cannot)?.is_dir() {
+            return self.folder(path, &target, 0);
+        }
+        self.files.push(Found::direct(path.into(), target));
+        Ok(())
+    }
+
+    /// Adds the files in the folder that is reported as `path` and reached as `target`, and below it. The order of the
+    /// names, folder by folder, is the order of the paths.
+    fn folder(&mut self, path: &Path, target: &Path, level: usize) -> Result<(), Problem> {
+        let cannot = |error| cannot_read(path, &error);
+        if level > MAX_LEVELS {
+            let message = "more than 16 levels of directories; flatten them";
+            return Err(at(path, message));
+        }
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(target).map_err(cannot)? {
+            let entry = entry.map_err(cannot)?;
+            entries.push((entry.file_name(), self.kind(&entry).map_err(cannot)?));
+        }
+        entries.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        for (name, kind) in entries {
+            let (path, target) = (|| path.join(&name), || target.join(&name));
+            match kind {
+                Entry::Folder => self.folder(&path(), &target(), level + 1)?,
+                Entry::File => self.files.push(Found::direct(path(), target())),
+                Entry::Link => self.link(&path(), &target(), level)?,
+                Entry::Ignored => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn kind(&self, entry: &fs::DirEntry) -> io::Result<Entry> {
+        let name = entry.file_name();
+        let ignored = match self.wanted {
+            Wanted::Extensions(_) => is_hidden(entry),
+            #[cfg(unix)]
+            Wanted::All => name == ".git",
+        };
+        if ignored {
+            return Ok(Entry::Ignored);
+        }
+        let kind = entry.file_type()?;
+        Ok(match kind {
+            kind if kind.is_dir() => Entry::Folder,
+            _ if !self.has(&name) => Entry::Ignored,
+            kind if kind.is_symlink() => Entry::Link,
+            _ => Entry::File,
+        })
+    }
+
+    /// Whether files of this name are wanted.
+    fn has(&self, name: &OsStr) -> bool {
+        match self.wanted {
+            Wanted::Extensions(known) => {
+                let extension = Path::new(name).extension();
+                extension.is_some_and(|it| known.iter().any(|known| it == *known))
+            }
+            #[cfg(unix)]
+            Wanted::All => true,
+        }
+    }
+
+    /// Adds what is behind a link in a folder.
+    fn link(&mut self, path: &Path, target: &Path, level: usize) -> Result<(), Problem> {
+        #[cfg(unix)]
+        if let (Wanted::All, Ok(target)) = (self.wanted, self.links.resolve(target)) {
+            match fs::symlink_metadata(&target) {
+                Ok(metadata) if metadata.is_dir() => return self.folder(path, &target, level + 1),
+                // A link without a target is no file for a program either. Editors lock files with such links.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                _ => {}
+            }
+        }
+        let _ = level;
+        let found = Found::linked(path.into(), target, &mut self.links);
+        self.files.push(found);
+        Ok(())
+    }
+}
