@@ -33,8 +33,11 @@ const PROGRAMS: [&str; 7] = [
     "benches",
 ];
 
+/// Crates for foreign technologies. A plugin that is a source of truth may use the formats and trees of generation.
+const PLUGINS: [&str; 2] = ["plugins-archive", "plugins-git"];
+
 /// Crates that [`is_pure`] crates must not be built from. An entry also covers names that begin with it and a `-`.
-const HEAVY: [&str; 15] = [
+const HEAVY: [&str; 16] = [
     "rusqlite",
     "libsqlite3-sys",
     "sqlx",
@@ -50,6 +53,7 @@ const HEAVY: [&str; 15] = [
     "tower-http",
     "kube",
     "k8s-openapi",
+    "gix",
 ];
 
 /// One crate of the workspace, as `cargo metadata` reports it.
@@ -201,6 +205,7 @@ fn rank(name: &str) -> Option<u8> {
         name if BACKENDS.contains(&name) => 4,
         name if ENGINES.contains(&name) => 5,
         "control-plane" => 6,
+        name if PLUGINS.contains(&name) => 6,
         "shakespeare" | "benches" => 8,
         name if PROGRAMS.contains(&name) => 7,
         _ => return None,
@@ -215,6 +220,7 @@ fn may_use(from: &str, to: &str) -> bool {
         STORE | RUNTIME | "annealing-checks" => [MODEL, SDK].contains(&to),
         _ if BACKENDS.contains(&from) => [MODEL, SDK, STORE].contains(&to),
         _ if ENGINES.contains(&from) => [MODEL, SDK, STORE, RUNTIME].contains(&to),
+        _ if PLUGINS.contains(&from) => [MODEL, SDK, RUNTIME, "prodspec-gen"].contains(&to),
         "control-plane" => rank(to) < rank(from),
         "embedded" => engine || [MODEL, SDK, STORE, RUNTIME, "annealing-checks"].contains(&to),
         _ if PROGRAMS.contains(&from) => to != "tidy" && rank(to) < rank(from),
@@ -222,7 +228,7 @@ fn may_use(from: &str, to: &str) -> bool {
     }
 }
 
-/// Whether a crate must not depend on databases, gRPC, HTTP or Kubernetes, directly or indirectly.
+/// Whether a crate must not depend on databases, gRPC, HTTP, Kubernetes or Git, directly or indirectly.
 fn is_pure(name: &str) -> bool {
     [MODEL, SDK, STORE, RUNTIME, "annealing-checks"].contains(&name) || ENGINES.contains(&name)
 }
@@ -327,6 +333,7 @@ mod tests {
                 &[],
             ),
             member("embedded", &["annealing-enforcer", "prodspec-gen"], &[]),
+            member("plugins-git", &["prodspec-gen", "gix"], &[]),
             member("benches", &["control-plane", "kube"], &[]),
         ];
         let kept = others
@@ -351,6 +358,8 @@ mod tests {
             member("control-plane-store", &[], &["control-plane-store-sqlite"]),
             member("annealing-enforcer", &["control-plane-store-sqlite"], &[]),
             member("embedded", &["control-plane"], &[]),
+            member("plugins-git", &["annealing-enforcer"], &[]),
+            member("control-plane", &["plugins-git"], &[]),
             member("unheard-of", &[], &[]),
         ];
         for wrong in wrong {

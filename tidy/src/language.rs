@@ -8,12 +8,13 @@ use crate::tree::File;
 const DOCUMENTED: usize = 5;
 
 /// The crates whose public items users read, by the beginning of their paths.
-const LIBRARIES: [&str; 9] = [
+const LIBRARIES: [&str; 10] = [
     "annealing-checks/src/",
     "annealing-enforcer/src/",
     "annealing-strategist/src/",
     "control-plane/",
     "plugin-sdk/src/",
+    "plugins/",
     "prodspec-gen/src/",
     "prodspec-model/src/",
     "runtime/",

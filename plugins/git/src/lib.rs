@@ -1,0 +1,9 @@
+#![doc = include_str!("../README.md")]
+
+mod clone;
+mod fetch;
+mod snapshot;
+mod source;
+mod transport;
+
+pub use source::Git;
