@@ -1,1 +1,15 @@
-//! x
+#![doc = include_str!("../README.md")]
+
+mod bounded;
+mod files;
+mod layer;
+mod oci;
+mod tar;
+mod unpacked;
+
+pub use files::Limits;
+pub use oci::OciLayout;
+pub use tar::Tar;
+
+#[cfg(test)]
+mod tests;

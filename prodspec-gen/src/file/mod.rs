@@ -4,6 +4,7 @@ mod cache;
 mod directory;
 pub(crate) mod links;
 mod one;
+mod reader;
 pub(crate) mod scope;
 pub(crate) mod settings;
 pub(crate) mod stable;
@@ -16,6 +17,8 @@ use async_trait::async_trait;
 use futures::stream::BoxStream;
 use plugin_sdk::{Problems, Reading, SourceOfTruth, Update, document::FieldPath};
 use prodspec_model::{Revision, SourceName};
+
+pub use reader::FileReader;
 
 use self::{cache::Shape, directory::Folder, one::OneFile, settings::Settings};
 use crate::format::{Json, Limits, Toml, Yaml};

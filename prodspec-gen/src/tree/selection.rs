@@ -12,14 +12,21 @@ pub struct Selection {
     /// A directory or a file. Empty: the root.
     path: String,
     extensions: &'static [&'static str],
+    bytes: u64,
 }
 
 impl Selection {
-    pub(super) fn of<F: Format>(path: &str) -> Self {
+    pub(super) fn of<F: Format>(path: &str, bytes: u64) -> Self {
         Self {
             path: path.to_owned(),
             extensions: F::EXTENSIONS,
+            bytes,
         }
+    }
+
+    /// Maximum length of all files that are read together, in bytes. A tree need not keep more of them.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Whether to look into a directory, because it may have files that are read.
@@ -106,7 +113,7 @@ mod tests {
 
     #[test]
     fn selection_takes_files_of_the_format_beneath_its_path() {
-        let selection = Selection::of::<Yaml>("a/b");
+        let selection = Selection::of::<Yaml>("a/b", 9);
         let takes = |path: &str| selection.takes(path).unwrap();
         assert!(takes("a/b/c.yaml") && takes("a/b/d/c.yml") && takes("a/b"));
         for other in [
@@ -127,14 +134,14 @@ mod tests {
 
     #[test]
     fn selection_of_the_root_takes_hidden_files_at_no_level() {
-        let selection = Selection::of::<Yaml>("");
+        let selection = Selection::of::<Yaml>("", 9);
         assert!(selection.takes("c.yaml").unwrap() && selection.enters("a").unwrap());
         assert!(!selection.takes(".github/c.yaml").unwrap());
     }
 
     #[test]
     fn selection_refuses_what_is_nested_too_deep() {
-        let selection = Selection::of::<Yaml>("top");
+        let selection = Selection::of::<Yaml>("top", 9);
         let deep = |levels: usize| format!("top{}", "/d".repeat(levels));
         assert!(selection.enters(&deep(16)).unwrap());
         assert!(selection.takes(&format!("{}/c.yaml", deep(16))).unwrap());

@@ -216,9 +216,9 @@ impl Memory {
         snapshot: &mut (dyn Snapshot + '_),
         stop: &Stop,
     ) -> Result<(), Problems> {
-        let selection = Selection::of::<F>(&settings.path.to_string_lossy());
-        let entries = selected(&selection, snapshot.list(&selection)?);
         let mut left = settings.parsing.limits.bytes;
+        let selection = Selection::of::<F>(&settings.path.to_string_lossy(), left);
+        let entries = selected(&selection, snapshot.list(&selection)?);
         self.files.take(entries, |entry, before| {
             let id = match (&entry.there, stop.is_stopped()) {
                 (Ok(id), false) => id.clone(),
