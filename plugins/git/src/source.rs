@@ -128,9 +128,7 @@ impl Git {
 
     /// Makes a source of the files of another format in the tree. Its name is that of the repository.
     pub fn files<F: Format>(self) -> TreeSource<Self, F> {
-        let url = self.access.url().trim_end_matches('/');
-        let name = url.rsplit(['/', ':']).next().unwrap_or(url);
-        let name = name.strip_suffix(".git").unwrap_or(name).to_owned();
+        let name = name_of(self.access.url()).to_owned();
         TreeSource::new(&name, self)
     }
 
@@ -173,6 +171,13 @@ impl Tree for Git {
     }
 }
 
+/// The name of the repository at `url`.
+fn name_of(url: &str) -> &str {
+    let url = url.trim_end_matches('/').trim_end_matches("/.git");
+    let name = url.rsplit(['/', ':']).next().unwrap_or(url);
+    name.strip_suffix(".git").unwrap_or(name)
+}
+
 /// Checks the name of a ref, which becomes part of a pattern.
 fn check(reference: &str) -> Result<(), Problem> {
     if reference == "HEAD" {
@@ -185,5 +190,24 @@ fn check(reference: &str) -> Result<(), Problem> {
         _ => Err(Problem::new(format!(
             "`{reference}` is no full name of a ref; name a branch, a tag, or a ref such as `refs/heads/main`"
         ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn source_has_the_name_of_its_repository() {
+        let urls = [
+            "git@host:a/b.git",
+            "host:b",
+            "ssh://host/a/b/",
+            "/a/b/.git",
+            "https://host/b.git",
+        ];
+        for url in urls {
+            assert_eq!(name_of(url), "b", "{url}");
+        }
     }
 }

@@ -104,6 +104,12 @@ impl<T: Tree, F: Format> TreeSource<T, F> {
         let tree = self.tree.clone();
         let read = move |settings: &Settings<Memory>| {
             let mut tree = tree.lock().unwrap_or_else(PoisonError::into_inner);
+            if stop.is_stopped() {
+                // It waited for another reading, and its caller for it.
+                return Err(settings
+                    .said(Problem::new("reading it was given up"))
+                    .into());
+            }
             let shared = settings.cache.lock();
             let mut shared = shared.unwrap_or_else(PoisonError::into_inner);
             // A reading that panics leaves nothing: the next one reads everything.

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::origin::{Origin, names, refusal};
 use futures::FutureExt;
-use plugin_sdk::{SourceOfTruth, Update};
+use plugin_sdk::{Problems, Reading, SourceOfTruth, Update};
 use plugins_git::Git;
 
 #[tokio::test]
@@ -188,6 +188,23 @@ async fn clone_does_not_grow_without_end() {
     );
 }
 
+/// Reads a source after a reading that was given up. Its thread may need a moment to end.
+async fn ended(source: &impl SourceOfTruth) -> Result<Reading, Problems> {
+    let reading = async {
+        loop {
+            match source.read().await {
+                Err(said) if said.to_string().contains("has not ended") => {
+                    tokio::task::yield_now().await;
+                }
+                read => break read,
+            }
+        }
+    };
+    let most = std::time::Duration::from_secs(60);
+    let read = tokio::time::timeout(most, reading).await;
+    read.expect("the reading that was given up has not ended")
+}
+
 #[tokio::test]
 async fn r44_connection_that_says_nothing_is_given_up() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -203,14 +220,48 @@ async fn r44_connection_that_says_nothing_is_given_up() {
     );
     drop(reading);
     drop((connection, listener));
-    let said = loop {
-        let said = refusal(&source).await;
-        match said.contains("has not ended") {
-            true => tokio::task::yield_now().await,
-            false => break said,
-        }
-    };
+    let said = ended(&source).await.unwrap_err().to_string();
     assert!(said.contains("cannot be fetched"), "{said}");
+}
+
+/// Serves one connection to `repository` as a server of Git's own protocol does. Returns the request.
+#[cfg(unix)]
+fn serve(listener: &std::net::TcpListener, repository: &std::path::Path) -> String {
+    use std::{io::Read, os::fd::OwnedFd, process};
+
+    let (mut connection, _) = listener.accept().unwrap();
+    let mut len = [0; 4];
+    connection.read_exact(&mut len).unwrap();
+    let len = usize::from_str_radix(str::from_utf8(&len).unwrap(), 16).unwrap();
+    let mut request = vec![0; len - 4];
+    connection.read_exact(&mut request).unwrap();
+    let pipe = || process::Stdio::from(OwnedFd::from(connection.try_clone().unwrap()));
+    let mut git = process::Command::new("git");
+    git.arg("upload-pack")
+        .arg(repository)
+        .env("GIT_PROTOCOL", "version=2");
+    git.stdin(pipe())
+        .stdout(pipe())
+        .stderr(process::Stdio::null());
+    git.status().unwrap();
+    String::from_utf8(request).unwrap()
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn repository_is_reached_through_the_protocol_of_git() {
+    let origin = Origin::of(&[("a.yaml", "a: 1")]);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("git://{}/a.git", listener.local_addr().unwrap());
+    let source = Git::new(&url).branch("main").yaml();
+    let path = origin.path().to_owned();
+    let served = tokio::task::spawn_blocking(move || serve(&listener, &path));
+    assert_eq!(*source.read().await.unwrap().revision.0, *origin.head());
+    let request = served.await.unwrap();
+    assert!(
+        request.starts_with("git-upload-pack /a.git\0host=127.0.0.1"),
+        "{request:?}"
+    );
 }
 
 #[cfg(unix)]
@@ -302,14 +353,7 @@ mod ssh {
         drop(reading);
         program(dir.path(), RUN);
         // Its thread ends without further ado, and so the next reading begins.
-        let read = loop {
-            match source.read().await {
-                Err(said) if said.to_string().contains("has not ended") => {
-                    tokio::task::yield_now().await
-                }
-                read => break read,
-            }
-        };
+        let read = ended(&source).await;
         assert_eq!(*read.unwrap().revision.0, *origin.head());
     }
 }
