@@ -10,7 +10,7 @@ use prodspec_gen::tree::{Content, ContentId, Entry};
 pub struct Limits {
     /// Maximum length of the archive on disk, of all layers together, in bytes. 64 MiB by default.
     pub packed: u64,
-    /// Maximum length of each archive or layer without compression, in bytes. 512 MiB by default.
+    /// Maximum length of each archive or layer without compression, in bytes. 256 MiB by default.
     pub unpacked: u64,
     /// Maximum number of files, directories and links in each archive or layer. 100,000 by default.
     pub entries: usize,
@@ -20,7 +20,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             packed: 64 << 20,
-            unpacked: 512 << 20,
+            unpacked: 256 << 20,
             entries: 100_000,
         }
     }

@@ -57,13 +57,14 @@ impl Reading<'_> {
         let read = self.entries(&mut archive);
         // Without a block of zeros at its end, an archive was cut off between two files.
         let cut_off = bounded.at_end;
-        let read = read.and_then(|read| match cut_off {
-            true => Err(io::ErrorKind::UnexpectedEof.into()),
-            false => ends(&mut bounded).map(|()| read),
-        });
+        let read = match read {
+            Ok((_, problems)) if !problems.is_empty() => return Err(problems),
+            Ok(_) if cut_off => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok((layer, _)) => ends(&mut bounded).map(|()| layer),
+            Err(error) => Err(error),
+        };
         match read {
-            Ok((layer, problems)) if problems.is_empty() => Ok(layer),
-            Ok((_, problems)) => Err(problems),
+            Ok(layer) => Ok(layer),
             Err(_) if bounded.exceeded => {
                 let most = self.limits.unpacked;
                 let message = format!(
@@ -89,11 +90,8 @@ impl Reading<'_> {
         for (nth, entry) in archive.entries()?.enumerate() {
             let mut entry = entry?;
             if nth >= self.limits.entries {
-                let message = format!(
-                    "more than {} entries; make it smaller, or raise the limit",
-                    self.limits.entries
-                );
-                return Err(io::Error::other(message));
+                problems.push(self.too_many());
+                break;
             }
             let kind = entry.header().entry_type();
             if kind.is_pax_global_extensions() {
@@ -107,6 +105,10 @@ impl Reading<'_> {
                     continue;
                 }
             };
+            if std::str::from_utf8(&bytes).is_err() {
+                layer.add(path, Node::Refused("its name is not UTF-8; rename it"));
+                continue;
+            }
             if self.whiteouts && whiteout(&path, &mut layer) {
                 continue;
             }
@@ -122,6 +124,13 @@ impl Reading<'_> {
             }
         }
         Ok((layer, problems))
+    }
+
+    fn too_many(&self) -> Problem {
+        let most = self.limits.entries;
+        Problem::new(format!(
+            "has more than {most} entries; make it smaller, or raise the limit"
+        ))
     }
 }
 
@@ -164,18 +173,16 @@ fn ends(rest: &mut impl Read) -> io::Result<()> {
     }
 }
 
-/// The path of an entry, without `.` and slashes at its ends.
+/// The path of an entry as text, without `.` and slashes at its ends.
 fn plain(bytes: &[u8]) -> Result<String, Problem> {
     let shown = String::from_utf8_lossy(bytes);
     let refused = |message: &str| Problem::new(message).at(&*shown, 0, 0);
-    let path = std::str::from_utf8(bytes);
-    let path = path.map_err(|_| refused("its name is not UTF-8; rename it"))?;
-    if path.starts_with('/') {
+    if shown.starts_with('/') {
         return Err(refused(
             "is an absolute path; pack the files with paths that begin at their directory",
         ));
     }
-    let parts = path.split('/').filter(|part| !matches!(*part, "" | "."));
+    let parts = shown.split('/').filter(|part| !matches!(*part, "" | "."));
     let parts: Vec<&str> = parts.collect();
     match parts.contains(&"..") {
         true => Err(refused(

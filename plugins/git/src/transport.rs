@@ -91,7 +91,8 @@ impl Access {
 
     pub(crate) fn parsed(&self) -> Result<Url, Problem> {
         let parsed = gix::url::parse(self.url.as_bytes().as_bstr());
-        parsed.map_err(|error| self.says(&error, "check its URL"))
+        // The error would repeat the URL, and a password in it.
+        parsed.map_err(|_| self.problem("its URL is none of Git; check it"))
     }
 
     /// The URL without its password.
@@ -101,12 +102,29 @@ impl Access {
                 url.password = None;
                 url.to_bstring().to_string()
             }
-            Err(_) => "(not a URL)".into(),
+            Err(_) => "the repository".into(),
         }
+    }
+
+    /// The passwords, as they may appear in the texts of errors.
+    fn secrets(&self) -> impl Iterator<Item = String> {
+        let rest = self.url.split_once("://").map_or("", |(_, rest)| rest);
+        let host = rest.split('/').next().unwrap_or_default();
+        let login = host.rsplit_once('@').map_or("", |(login, _)| login);
+        let written = login
+            .split_once(':')
+            .map(|(_, password)| password.to_owned());
+        let meant = gix::url::parse(self.url.as_bytes().as_bstr()).ok();
+        let meant = meant.and_then(|url| url.password);
+        let set = self.login.as_ref().map(|(_, password)| password.clone());
+        let all = [written, meant, set].into_iter().flatten();
+        all.filter(|secret| !secret.is_empty())
     }
 
     /// A problem with the repository.
     pub(crate) fn problem(&self, message: &str) -> Problem {
+        let hide = |text: String, secret: String| text.replace(&secret, "(password)");
+        let message = self.secrets().fold(message.to_owned(), hide);
         Problem::new(message).at(self.shown(), 0, 0)
     }
 
@@ -307,4 +325,23 @@ fn kill(program: &Mutex<Child>) {
 
 fn child(program: &Mutex<Child>) -> MutexGuard<'_, Child> {
     program.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_in_no_problem() {
+        let url = "https://user:pass%2Fword@example.com/a.git";
+        let access = Access::new(url).with_login("user", "token");
+        let said = access
+            .problem(&format!("{url} pass/word token"))
+            .to_string();
+        let expected = "https://user@example.com/a.git: https://user:(password)@example.com/a.git (password) (password)";
+        assert_eq!(said, expected);
+        assert!(!format!("{access:?}").contains("pass"));
+        let wrong = Access::new("https://user:pass@/a");
+        assert!(!wrong.parsed().unwrap_err().to_string().contains("pass"));
+    }
 }

@@ -107,6 +107,7 @@ impl<T: Tree, F: Format> TreeSource<T, F> {
             if stop.is_stopped() {
                 // It waited for another reading, and its caller for it.
                 return Err(settings
+                    .parsing
                     .said(Problem::new("reading it was given up"))
                     .into());
             }

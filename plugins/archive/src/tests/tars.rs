@@ -127,6 +127,20 @@ async fn links_devices_and_sparse_files_are_refused() {
 }
 
 #[tokio::test]
+async fn name_that_is_not_utf8_matters_below_the_path_only() {
+    let mut archive = packed(&[("a/b.yaml", "a: 1"), ("c/d.yaml", "a: 1")]);
+    let header = Header::from_byte_slice(&archive[1024..1536]);
+    let mut header = header.clone();
+    header.as_old_mut().name[2] = 0xff;
+    header.set_cksum();
+    archive[1024..1536].copy_from_slice(header.as_bytes());
+    let disk = OnDisk::of(archive);
+    assert_eq!(names(&disk.tar().yaml().path("a")).await.len(), 1);
+    let said = refusal(&disk.tar().yaml()).await;
+    assert!(said.contains("its name is not UTF-8"), "{said}");
+}
+
+#[tokio::test]
 async fn archive_that_was_cut_off_anywhere_is_refused() {
     let whole = packed(&[("a.yaml", "a: 1"), ("b.yaml", "a: 1")]);
     let end = whole.len() - 1024;
@@ -158,7 +172,10 @@ async fn bombs_are_refused_within_the_limits() {
         "{said}"
     );
     let said = refusal(&with(limits(1 << 16, 2 << 20, 1))).await;
-    assert!(said.contains("more than 1 entries"), "{said}");
+    assert!(
+        said.contains("a.tar at sha256:") && said.contains(": has more than 1 entries;"),
+        "{said}"
+    );
     let said = refusal(&with(limits(100, 2 << 20, 2))).await;
     assert!(said.contains("bytes long, 100 are allowed"), "{said}");
 }
