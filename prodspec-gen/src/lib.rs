@@ -2,6 +2,7 @@
 
 mod abandoned;
 mod dry_run;
+pub mod edit;
 #[cfg(unix)]
 pub mod exec;
 pub mod file;

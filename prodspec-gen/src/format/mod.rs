@@ -18,8 +18,10 @@ use plugin_sdk::{
 
 pub use json::Json;
 pub(crate) use parsing::{Origin, Parsing};
+pub(crate) use scalar::{only_core, value as scalar_value};
 pub use toml::Toml;
 pub use yaml::Yaml;
+pub(crate) use yaml::{is_absent, without_added_break};
 
 /// The limits of a file, checked before and during parsing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,12 +62,12 @@ pub trait Format: Send + Sync + 'static {
     fn parse(text: &str, limits: &Limits) -> Result<Vec<Node>, Problem>;
 }
 
-fn wrong(message: impl std::fmt::Display, line: usize, column: usize) -> Problem {
+pub(crate) fn wrong(message: impl std::fmt::Display, line: usize, column: usize) -> Problem {
     let number = |at| u32::try_from(at).unwrap_or(u32::MAX);
     Problem::new(message).at("", number(line), number(column))
 }
 
-fn too_deep(limits: &Limits, line: usize, column: usize) -> Problem {
+pub(crate) fn too_deep(limits: &Limits, line: usize, column: usize) -> Problem {
     let message = format!("nested deeper than {} levels; flatten it", limits.depth);
     wrong(message, line, column)
 }

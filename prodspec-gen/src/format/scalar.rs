@@ -12,7 +12,7 @@ const FOREIGN: &str = "the tag is not of the core schema; remove it";
 ///
 /// # Errors
 /// When its tag contradicts its value, or its value is not finite, does not fit 64 bits, or is ambiguous.
-pub(super) fn value(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, String> {
+pub(crate) fn value(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, String> {
     let Some(tag) = tag else {
         return match style {
             ScalarStyle::Plain => plain(text),
@@ -43,7 +43,7 @@ pub(super) fn value(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result
 ///
 /// # Errors
 /// When it has another tag.
-pub(super) fn only_core(tag: Option<&Tag>, suffix: &str) -> Result<(), String> {
+pub(crate) fn only_core(tag: Option<&Tag>, suffix: &str) -> Result<(), String> {
     match tag {
         Some(tag) if tag.core_suffix() != Some(suffix) => Err(FOREIGN.to_owned()),
         _ => Ok(()),

@@ -98,7 +98,7 @@ impl<'t> Builder<'t> {
                 (Event::DocumentStart(_, version), span) => {
                     self.check_version(version, &span.start)?;
                     let (event, span) = self.next()?;
-                    if !is_empty(&event, &span) {
+                    if !is_absent(&event, &span) {
                         documents.push(check_root(self.node(event, span, 1)?.0)?);
                     }
                 }
@@ -143,7 +143,7 @@ impl<'t> Builder<'t> {
         let start = span.start;
         let (value, anchor, size) = match event {
             Event::Scalar(text, style, anchor, tag) => {
-                let text = self.without_added_break(&text, style, &span);
+                let text = without_added_break(self.text, &text, style, &span);
                 let value = scalar::value(text, style, tag.as_deref());
                 let value = value.map_err(|why| at(why, &start))?;
                 let size = Size {
@@ -173,30 +173,6 @@ impl<'t> Builder<'t> {
             self.anchors.insert(anchor, Anchored { node, size });
         }
         Ok((node, size))
-    }
-
-    /// The text of a scalar, without the line break that the parser adds to a block scalar at the end of a file that
-    /// does not end with a line break.
-    fn without_added_break<'s>(&self, text: &'s str, style: ScalarStyle, span: &Span) -> &'s str {
-        let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
-        if !block || span.end.byte_offset() != Some(self.text.len()) {
-            return text;
-        }
-        let (Some(without), Some(at)) = (text.strip_suffix('\n'), self.text.rfind(['\n', '\r']))
-        else {
-            return text;
-        };
-        let (tail, last) = (
-            &self.text[at + 1..],
-            without.rsplit('\n').next().unwrap_or_default(),
-        );
-        let added = match span.indent {
-            Some(indent) => tail.len() > indent,
-            // The scalar has only spaces: its last line is longer than its indentation, or it has no complete line.
-            None if !last.is_empty() => tail.len() > last.len() && tail.ends_with(last),
-            None => without.is_empty() && line(&span.end) == line(&span.start) + 1,
-        };
-        if added { without } else { text }
     }
 
     fn items(&mut self, depth: usize) -> Result<(Vec<Node>, Size), Problem> {
@@ -308,6 +284,34 @@ impl<'t> Builder<'t> {
     }
 }
 
+/// The text of a scalar of `whole`, without the line break that the parser adds to a block scalar at the end of a file that
+/// does not end with a line break.
+pub(crate) fn without_added_break<'s>(
+    whole: &str,
+    text: &'s str,
+    style: ScalarStyle,
+    span: &Span,
+) -> &'s str {
+    let block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
+    if !block || span.end.byte_offset() != Some(whole.len()) {
+        return text;
+    }
+    let (Some(without), Some(at)) = (text.strip_suffix('\n'), whole.rfind(['\n', '\r'])) else {
+        return text;
+    };
+    let (tail, last) = (
+        &whole[at + 1..],
+        without.rsplit('\n').next().unwrap_or_default(),
+    );
+    let added = match span.indent {
+        Some(indent) => tail.len() > indent,
+        // The scalar has only spaces: its last line is longer than its indentation, or it has no complete line.
+        None if !last.is_empty() => tail.len() > last.len() && tail.ends_with(last),
+        None => without.is_empty() && line(&span.end) == line(&span.start) + 1,
+    };
+    if added { without } else { text }
+}
+
 fn at(message: impl std::fmt::Display, mark: &Marker) -> Problem {
     wrong(message, line(mark), column(mark))
 }
@@ -325,7 +329,7 @@ fn number_of(at: usize) -> u32 {
 }
 
 /// Whether a document is empty or has only comments. The parser reports it as a null of length 0.
-fn is_empty(event: &Event<'_>, span: &Span) -> bool {
+pub(crate) fn is_absent(event: &Event<'_>, span: &Span) -> bool {
     matches!(event, Event::Scalar(_, ScalarStyle::Plain, 0, None))
         && span.start.index() == span.end.index()
 }
