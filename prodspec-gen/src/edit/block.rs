@@ -1,7 +1,5 @@
 //! Splices of YAML that is written in lines: block scalars, maps and lists.
 
-use std::ops::Range;
-
 use serde_json::Value as Json;
 
 use super::{
@@ -100,7 +98,7 @@ impl Blocks<'_> {
         }
         Some(vec![
             Splice::insert(after, format!(" {new}")),
-            Splice::delete(self.own_lines(&node.at)?),
+            Splice::delete(self.lines.own(&node.at)?),
         ])
     }
 
@@ -164,7 +162,7 @@ impl Blocks<'_> {
             return Vec::new();
         }
         if lines.begins(at.start) {
-            let own = self.own_lines(&at).into_iter();
+            let own = self.lines.own(&at).into_iter();
             let simple = lines.start(at.start)..lines.next(at.end);
             return own
                 .chain([simple])
@@ -180,19 +178,6 @@ impl Blocks<'_> {
         let comment = lines.comments.get(nth).map(|it| it.start);
         let up = comment.filter(|it| *it < next.start).unwrap_or(next.start);
         vec![vec![Splice::delete(at.start..up)]]
-    }
-
-    /// The whole lines of a range; at the end of a text without a last line break, with the line break before.
-    fn own_lines(self, at: &Range<usize>) -> Option<Range<usize>> {
-        let (start, end) = (self.lines.start(at.start), self.lines.next(at.end));
-        if !self.lines.finishes(at.end) {
-            return None;
-        }
-        let last = self.lines.end(at.end) == end;
-        match last && self.lines.slice(0..start).ends_with('\n') {
-            true => Some(self.lines.end(self.lines.start(start - 1))..end),
-            false => Some(start..end),
-        }
     }
 
     /// Joins lines; all but the first are indented.

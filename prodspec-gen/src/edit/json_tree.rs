@@ -8,7 +8,7 @@ use plugin_sdk::{
 
 use super::{
     text::{Lines, line},
-    tree::{Collection, File, Kind, Node, Slot, Style},
+    tree::{Collection, File, Form, Kind, Node, Slot, Style},
 };
 use crate::format::{Format, Json, Limits, wrong};
 
@@ -116,8 +116,7 @@ fn slot(start: usize, after: Option<usize>, key: &str, value: Node) -> Slot {
 fn collection(map: bool, slots: Vec<Slot>) -> Kind {
     Kind::Collection(Collection {
         map,
-        flow: true,
-        bare: false,
+        form: Form::Flow,
         slots,
     })
 }

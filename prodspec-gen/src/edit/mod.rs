@@ -1,6 +1,6 @@
 //! Edits of documents as text: single fields change, and all other bytes stay, comments and order included.
 //!
-//! YAML and JSON are changed by splices at the positions that the parser reports, TOML with `toml_edit`. Each result is
+//! Texts are changed by splices at the positions that the parser reports; for TOML this is `toml_edit`. Each result is
 //! parsed again and compared with the text before: only the edited fields differ, or the edit is refused.
 //!
 //! ```
@@ -30,12 +30,16 @@ mod flow;
 mod json_tree;
 mod place;
 mod plan;
+mod proof;
 mod refused;
 mod rounds;
+mod sections;
 #[cfg(test)]
 mod tests;
 mod text;
+mod toml_tree;
 mod tree;
+mod ways;
 mod write;
 mod yaml_tree;
 
@@ -45,6 +49,7 @@ use serde_json::Value;
 
 pub use refused::Refused;
 
+use self::{ways::Syntax, write::Dialect};
 use crate::format::Limits;
 
 /// The change of one field of one document in a file.
@@ -108,9 +113,9 @@ fn some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::
 /// When the text does not parse, a field is not there or does not have its expected value, two edits overlap, the field
 /// is shared through an anchor, alias or merge key, or the result cannot be proven.
 pub fn yaml(text: &str, edits: &[Edit], limits: &Limits) -> Result<String, Refused> {
-    let syntax = rounds::Syntax {
+    let syntax = Syntax {
         read: yaml_tree::read,
-        quoted: false,
+        dialect: Dialect::Yaml,
     };
     rounds::edit(text, edits, limits, syntax)
 }
@@ -129,9 +134,34 @@ pub fn yaml(text: &str, edits: &[Edit], limits: &Limits) -> Result<String, Refus
 /// # Errors
 /// As [`yaml`](fn@yaml).
 pub fn json(text: &str, edits: &[Edit], limits: &Limits) -> Result<String, Refused> {
-    let syntax = rounds::Syntax {
+    let syntax = Syntax {
         read: json_tree::read,
-        quoted: true,
+        dialect: Dialect::Json,
+    };
+    rounds::edit(text, edits, limits, syntax)
+}
+
+/// Makes all `edits` of a TOML text, or none.
+///
+/// A field is added after the last field of its own table, or beneath its header. Maps are written as inline tables; an
+/// item that is added to an array of tables gets a header. Date-times are text: a new one is written in quotes.
+///
+/// ```
+/// # use prodspec_gen::{edit::{self, Edit}, format::Limits};
+/// # use serde_json::json;
+/// let text = "[eu] # the first\nreplicas = 3\n\n[us]\n";
+/// let edit = Edit { document: 0, path: "eu.labels".parse()?, was: None, to: Some(json!({"tier": "web"})) };
+/// let edited = edit::toml(text, &[edit], &Limits::default())?;
+/// assert_eq!(edited, "[eu] # the first\nreplicas = 3\nlabels = { tier = \"web\" }\n\n[us]\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// As [`yaml`](fn@yaml). A table that only longer headers name cannot get a field, because it has no place of its own.
+pub fn toml(text: &str, edits: &[Edit], limits: &Limits) -> Result<String, Refused> {
+    let syntax = Syntax {
+        read: toml_tree::read,
+        dialect: Dialect::Toml,
     };
     rounds::edit(text, edits, limits, syntax)
 }

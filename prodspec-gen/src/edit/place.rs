@@ -110,7 +110,7 @@ impl<'f> Places<'f> {
             place = Place {
                 node: &slot.value,
                 within: Some((place.node, nth)),
-                flow: place.flow || collection.flow,
+                flow: place.flow || collection.flow(),
             };
         }
         Ok(Some(place))

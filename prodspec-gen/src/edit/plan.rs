@@ -9,7 +9,7 @@ use super::{
     Edit,
     place::{Place, Places},
     refused::Refused,
-    tree::{Change, File, Kind, Node, Style},
+    tree::{Change, File, Form, Kind, Node, Style},
     write::is_block,
 };
 
@@ -202,7 +202,7 @@ impl Plan<'_, '_> {
         }
         let lines = match &node.kind {
             Kind::Scalar(style, _) => matches!(style, Style::Block { .. }),
-            _ => collection.is_some_and(|of| !of.flow),
+            _ => collection.is_some_and(|of| of.form == Form::Lines),
         };
         if lines && !place.flow && is_block(to) {
             self.push(path, Change::Replace(Json::Null));

@@ -135,6 +135,19 @@ impl<'t> Lines<'t> {
         (comment.start == at && comment.end > at).then_some(comment.end)
     }
 
+    /// The whole lines of a range; at the end of a text without a last line break, with the line break before.
+    pub(super) fn own(&self, at: &Range<usize>) -> Option<Range<usize>> {
+        let (start, end) = (self.start(at.start), self.next(at.end));
+        if !self.finishes(at.end) {
+            return None;
+        }
+        let last = self.end(at.end) == end;
+        match last && self.slice(0..start).ends_with('\n') {
+            true => Some(self.end(self.start(start - 1))..end),
+            false => Some(start..end),
+        }
+    }
+
     /// The first byte from `at` that is neither white space nor within a comment.
     pub(super) fn skip(&self, mut at: usize) -> usize {
         loop {

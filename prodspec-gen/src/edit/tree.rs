@@ -71,11 +71,25 @@ pub(super) enum Style {
 #[derive(Debug, Clone)]
 pub(super) struct Collection {
     pub(super) map: bool,
-    /// Whether it is written with brackets, not with lines.
-    pub(super) flow: bool,
-    /// Whether it is a single pair within a flow list, without braces of its own.
-    pub(super) bare: bool,
+    pub(super) form: Form,
     pub(super) slots: Vec<Slot>,
+}
+
+/// How a map or list is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// YAML lines, which are indented alike.
+    Lines,
+    /// Brackets or braces.
+    Flow,
+    /// A single entry within the brackets of a YAML list, without braces of its own.
+    Pair,
+    /// A TOML table with a header, the list of such tables, or the root. The bytes are those of the header.
+    Section,
+    /// A TOML table that only longer headers or keys name.
+    Implied,
+    /// A TOML table that is named by the first keys of dotted keys.
+    Dotted,
 }
 
 /// An entry of a map, or an item of a list.
@@ -103,6 +117,11 @@ pub(super) enum Change {
 }
 
 impl Collection {
+    /// Whether it is within brackets or braces.
+    pub(super) fn flow(&self) -> bool {
+        matches!(self.form, Form::Flow | Form::Pair)
+    }
+
     /// The position of the entry or item that `step` names.
     pub(super) fn position(&self, step: &Step) -> Option<usize> {
         match step {
@@ -158,6 +177,19 @@ impl Node {
         }
     }
 
+    /// Sorts the entries of all maps by their keys.
+    pub(super) fn sort(&mut self) {
+        if let Kind::Collection(collection) = &mut self.kind {
+            collection
+                .slots
+                .iter_mut()
+                .for_each(|slot| slot.value.sort());
+            if collection.map {
+                collection.slots.sort_by(|a, b| a.key.cmp(&b.key));
+            }
+        }
+    }
+
     /// Changes the field at `path`. Returns `None` if the field is not there.
     pub(super) fn apply(&mut self, path: &[Step], change: &Change) -> Option<()> {
         let Some((step, rest)) = path.split_first() else {
@@ -205,8 +237,7 @@ impl Slot {
 fn unwritten(map: bool, slots: Vec<Slot>) -> Kind {
     Kind::Collection(Collection {
         map,
-        flow: false,
-        bare: false,
+        form: Form::Lines,
         slots,
     })
 }

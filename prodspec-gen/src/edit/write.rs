@@ -7,12 +7,21 @@ use serde_json::Value as Json;
 use super::tree::Style;
 use crate::format::scalar_value;
 
+/// The format of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    Yaml,
+    Json,
+    Toml,
+}
+
 /// How values within one line are written.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Inline {
+    pub(super) dialect: Dialect,
     /// Whether the place is within brackets or braces, where commas end a plain text.
     pub(super) flow: bool,
-    /// Whether all texts and keys are quoted, as in JSON.
+    /// Whether YAML texts and keys are quoted, as those beside them are.
     pub(super) quoted: bool,
 }
 
@@ -37,10 +46,13 @@ impl Inline {
             Json::Object(entries) => {
                 let entry = |(key, value): (&String, &Json)| inner.entry(key, value);
                 let entries: Vec<String> = entries.iter().map(entry).collect();
-                format!("{{{}}}", entries.join(", "))
+                match self.dialect {
+                    Dialect::Toml if !entries.is_empty() => format!("{{ {} }}", entries.join(", ")),
+                    _ => format!("{{{}}}", entries.join(", ")),
+                }
             }
-            Json::String(text) if self.quoted || !reads_back(text, self.flow) => quoted(text),
-            Json::String(text) => text.clone(),
+            Json::String(text) if self.plain(text) => text.clone(),
+            Json::String(text) => quoted(text),
             scalar => scalar.to_string(),
         }
     }
@@ -48,9 +60,11 @@ impl Inline {
     /// A value that replaces a scalar of a style, which it keeps if possible.
     pub(super) fn in_style(self, json: &Json, style: &Style) -> String {
         match (json, style) {
-            (Json::String(text), Style::Single) if is_printable(text) => {
-                format!("'{}'", text.replace('\'', "''"))
-            }
+            (Json::String(text), Style::Single) if is_printable(text) => match self.dialect {
+                Dialect::Toml if text.contains('\'') => quoted(text),
+                Dialect::Toml => format!("'{text}'"),
+                _ => format!("'{}'", text.replace('\'', "''")),
+            },
             (Json::String(text), Style::Single | Style::Double) => quoted(text),
             _ => self.value(json),
         }
@@ -58,15 +72,26 @@ impl Inline {
 
     /// An entry of a map within one line.
     pub(super) fn entry(self, key: &str, value: &Json) -> String {
-        format!("{}: {}", self.key(key), self.value(value))
+        let separator = match self.dialect {
+            Dialect::Toml => " = ",
+            _ => ": ",
+        };
+        format!("{}{separator}{}", self.key(key), self.value(value))
     }
 
     /// The key of an entry.
     pub(super) fn key(self, key: &str) -> String {
-        match self.quoted || !reads_back(key, self.flow) {
-            true => quoted(key),
-            false => key.to_owned(),
-        }
+        let bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        let plain = match self.dialect {
+            Dialect::Toml => !key.is_empty() && key.chars().all(bare),
+            _ => self.plain(key),
+        };
+        if plain { key.to_owned() } else { quoted(key) }
+    }
+
+    /// Whether a text is written without quotes.
+    fn plain(self, text: &str) -> bool {
+        self.dialect == Dialect::Yaml && !self.quoted && reads_back(text, self.flow)
     }
 }
 

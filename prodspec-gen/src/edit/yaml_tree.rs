@@ -7,7 +7,7 @@ use plugin_sdk::Problem;
 
 use super::{
     text::{Lines, line},
-    tree::{Anchor, Collection, File, Kind, Node, Slot, Style},
+    tree::{Anchor, Collection, File, Form, Kind, Node, Slot, Style},
 };
 use crate::format::{
     Format, Limits, Yaml, is_absent, only_core, scalar_value, too_deep, without_added_break, wrong,
@@ -292,8 +292,7 @@ impl<'t> Reader<'t> {
         let start = slots.first().filter(|_| !flow).map(|slot| slot.start);
         let collection = Collection {
             map: false,
-            flow,
-            bare: false,
+            form: if flow { Form::Flow } else { Form::Lines },
             slots,
         };
         Ok((collection, start.unwrap_or(range(span).start)..end))
@@ -344,8 +343,11 @@ impl<'t> Reader<'t> {
         let start = slots.first().filter(|_| !flow).map(|slot| slot.start);
         let collection = Collection {
             map: true,
-            flow,
-            bare,
+            form: match (flow, bare) {
+                (_, true) => Form::Pair,
+                (true, _) => Form::Flow,
+                _ => Form::Lines,
+            },
             slots,
         };
         Ok((collection, start.unwrap_or(range(span).start)..end))

@@ -1,7 +1,10 @@
 //! Tests of edits: tables for each rule, and laws for random texts and edits.
 
 mod blocks;
+mod flat;
+mod flat_laws;
 mod generator;
+mod law;
 mod laws;
 mod refusals;
 mod samples;
