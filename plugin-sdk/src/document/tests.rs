@@ -118,3 +118,11 @@ fn sequences_are_indexed_in_the_path() {
         .unwrap_err();
     assert_eq!((&*problem.field, problem.line), ("[1][1]", 6));
 }
+
+#[test]
+fn odd_keys_are_quoted_in_the_path() {
+    let problem = problem_of(serde_json::json!({"clusters": {"a.b/c": {"replicas": "two"}}}));
+    let path = r#"clusters["a.b/c"].replicas"#;
+    assert!(problem.contains(path), "{problem}");
+    assert_eq!(path.parse::<FieldPath>().unwrap().to_string(), path);
+}

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use plugin_sdk::document::{FieldPath, Step};
+use plugin_sdk::document::{FieldPath, Step, Value};
 use serde_json::Value as Json;
 
 use super::{
     refused::Refused,
     text::line,
-    tree::{Collection, File, Kind, Node, Slot},
+    tree::{Collection, Kind, Node, Slot},
 };
 
 const WRITE_OUT: &str = "write the value out where it is used, then edit it";
@@ -39,24 +39,13 @@ pub(super) struct Places<'f> {
     /// Number of aliases of each anchor.
     aliases: BTreeMap<usize, usize>,
     anchored: BTreeMap<usize, &'f Node>,
-    /// Maximum size of a value with its aliases expanded.
+    /// Maximum size of a value with its aliases expanded, as [`Limits::expansion`](crate::format::Limits).
     expansion: usize,
 }
 
 impl<'f> Places<'f> {
-    /// # Errors
-    /// When there is no such document.
-    pub(super) fn of(
-        text: &'f str,
-        file: &'f File,
-        document: u32,
-        expansion: usize,
-    ) -> Result<Self, Refused> {
-        let root = file.documents.get(document as usize);
-        let root = root.ok_or(Refused::NoDocument {
-            document,
-            count: file.documents.len(),
-        })?;
+    /// The places of the document `root`. `expansion` is the maximum size of a value with its aliases expanded.
+    pub(super) fn of(text: &'f str, root: &'f Node, expansion: usize) -> Self {
         let mut places = Self {
             text,
             document: root,
@@ -65,7 +54,7 @@ impl<'f> Places<'f> {
             expansion,
         };
         places.note(root);
-        Ok(places)
+        places
     }
 
     fn note(&mut self, node: &'f Node) {
@@ -194,7 +183,11 @@ impl<'f> Places<'f> {
 
     fn expand(&self, node: &'f Node, path: &FieldPath, left: &mut usize) -> Result<Json, Refused> {
         let large = || self.unproven(path, node, "its aliases expand to more than the limit");
-        *left = left.checked_sub(1).ok_or_else(large)?;
+        let text = match &node.kind {
+            Kind::Scalar(_, Value::String(text)) => text.len(),
+            _ => 0,
+        };
+        *left = left.checked_sub(64 + text).ok_or_else(large)?;
         match &node.kind {
             Kind::Scalar(_, value) => Ok(scalar(value)),
             Kind::Alias(anchor) => match self.anchored.get(&anchor.id) {
@@ -263,8 +256,7 @@ fn can_add(collection: &Collection, step: &Step) -> bool {
     }
 }
 
-fn scalar(value: &plugin_sdk::document::Value) -> Json {
-    use plugin_sdk::document::Value;
+fn scalar(value: &Value) -> Json {
     match value {
         Value::Bool(is) => (*is).into(),
         Value::Int(int) => (*int).into(),

@@ -56,7 +56,12 @@ pub(super) fn plan(
     documents.sort_unstable();
     documents.dedup();
     for document in documents {
-        let places = Places::of(text, file, document, expansion)?;
+        let root = file.documents.get(document as usize);
+        let root = root.ok_or(Refused::NoDocument {
+            document,
+            count: file.documents.len(),
+        })?;
+        let places = Places::of(text, root, expansion);
         let mut plan = Plan {
             places,
             document,

@@ -1,5 +1,9 @@
 //! Makes planned operations, as many at once as lie apart, and proves each result by reading it again.
 
+use std::ops::Range;
+
+use serde_json::Value as Json;
+
 use super::{
     Edit,
     plan::{Operation, plan},
@@ -21,6 +25,21 @@ pub(super) fn edit(
 ) -> Result<String, Refused> {
     check_length(text, limits)?;
     let file = (syntax.read)(text, limits).map_err(Refused::Unparsed)?;
+    let deep = |edit: &&Edit| {
+        edit.to
+            .as_ref()
+            .is_some_and(|to| is_deeper(to, limits.depth))
+    };
+    if let Some(edit) = edits.iter().find(deep) {
+        return Err(Refused::NotProven {
+            path: edit.path.clone(),
+            line: 1,
+            reason: format!(
+                "the new value is nested deeper than {} levels",
+                limits.depth
+            ),
+        });
+    }
     let mut waiting = plan(text, &file, edits, limits.expansion)?;
     let mut round = Round {
         text: text.to_owned(),
@@ -34,9 +53,21 @@ pub(super) fn edit(
     Ok(round.text)
 }
 
+/// Whether a value has more than `levels` levels.
+fn is_deeper(json: &Json, levels: usize) -> bool {
+    let Some(levels) = levels.checked_sub(1) else {
+        return true;
+    };
+    match json {
+        Json::Array(items) => items.iter().any(|item| is_deeper(item, levels)),
+        Json::Object(entries) => entries.values().any(|value| is_deeper(value, levels)),
+        _ => false,
+    }
+}
+
 /// # Errors
 /// When `text` is longer than the limit.
-pub(super) fn check_length(text: &str, limits: &Limits) -> Result<(), Refused> {
+fn check_length(text: &str, limits: &Limits) -> Result<(), Refused> {
     let bytes = text.len() as u64;
     match bytes > limits.bytes {
         true => Err(Refused::TooLarge {
@@ -44,6 +75,46 @@ pub(super) fn check_length(text: &str, limits: &Limits) -> Result<(), Refused> {
             limit: limits.bytes,
         }),
         false => Ok(()),
+    }
+}
+
+const NO_WAY: &str = "there is no way to write it here";
+
+/// Operations that are made together, with their splices, and those that wait.
+#[derive(Default)]
+struct Batch {
+    now: Vec<Operation>,
+    ways: Vec<Vec<Splice>>,
+    later: Vec<Operation>,
+}
+
+impl Batch {
+    /// Whether an operation has to be made after others, before its splices can be known.
+    fn waits(&self, operation: &Operation) -> bool {
+        let container = operation.container();
+        let first = self.now.first().unwrap_or(operation);
+        let replaced = |it: &Operation| it.phase() == 0 && it.path == operation.path;
+        operation.phase() != first.phase()
+            || self.later.iter().any(|it| container.overlaps(&it.path))
+            || self.now.iter().any(replaced)
+    }
+
+    /// Whether splices lie apart from those of the batch. What is added to one map or list is inserted at one place, in
+    /// order.
+    fn is_free(&self, operation: &Operation, way: &[Splice]) -> bool {
+        let container = operation.container();
+        let apart = |(other, splices): (&Operation, &Vec<Splice>)| {
+            let beside = operation.phase() == 1
+                && other.document == operation.document
+                && other.container() == container;
+            let free = |one: &Splice| {
+                let mut splices = splices.iter();
+                splices
+                    .all(|it| !one.touches(it) || (beside && one.at == it.at && one.at.is_empty()))
+            };
+            way.iter().all(free)
+        };
+        self.now.iter().zip(&self.ways).all(apart)
     }
 }
 
@@ -56,82 +127,79 @@ struct Round<'l> {
 }
 
 impl Round<'_> {
-    /// Makes the operations that lie apart, and returns the others.
+    /// Makes the operations that lie apart, and returns the others. Of operations that cannot be proven together, the
+    /// first half is tried, so that one of many does not cost a reading for each.
     fn together(&mut self, waiting: Vec<Operation>) -> Result<Vec<Operation>, Refused> {
-        let (mut now, mut later) = (Vec::<Operation>::new(), Vec::<Operation>::new());
-        let mut splices: Vec<Splice> = Vec::new();
+        let Batch {
+            mut now,
+            ways,
+            later,
+        } = self.batch(waiting)?;
+        let mut count = now.len();
+        while count > 1 && self.attempt(&now[..count], ways[..count].concat()).is_err() {
+            count /= 2;
+        }
+        let mut rest = now.split_off(count);
+        if count == 1 {
+            self.alone(&now)?;
+        }
+        rest.extend(later);
+        Ok(rest)
+    }
+
+    /// Chooses the operations of the first phase whose splices lie apart.
+    fn batch(&self, waiting: Vec<Operation>) -> Result<Batch, Refused> {
+        let (mut batch, all) = (Batch::default(), self.ways());
         for operation in waiting {
-            let container = operation.container();
-            let first = now.first().unwrap_or(&operation);
-            let waits = operation.phase() != first.phase()
-                || later.iter().any(|it| container.overlaps(&it.path))
-                || now
-                    .iter()
-                    .any(|it| it.document == operation.document && it.container() == container);
-            let ways = if waits {
-                Vec::new()
-            } else {
-                self.ways().of(&operation)?
+            let mut ways = match batch.waits(&operation) {
+                true => Vec::new(),
+                false => all.of(&operation)?,
             };
-            let free = |way: &&Vec<Splice>| {
-                !way.iter()
-                    .any(|one| splices.iter().any(|it| it.touches(one)))
-            };
-            match ways.first().filter(free) {
+            let way = (!ways.is_empty()).then(|| ways.swap_remove(0));
+            match way.filter(|way| batch.is_free(&operation, way)) {
                 Some(way) => {
-                    splices.extend(way.iter().cloned());
-                    now.push(operation);
+                    batch.ways.push(way);
+                    batch.now.push(operation);
                 }
-                None if now.is_empty() => {
-                    return Err(self
-                        .ways()
-                        .unproven(&operation, "there is no way to write it here"));
+                None if batch.now.is_empty() => {
+                    return Err(all.unproven(&operation, NO_WAY));
                 }
-                None => later.push(operation),
+                None => batch.later.push(operation),
             }
         }
-        match self.attempt(&now, splices) {
-            Ok(()) => Ok(later),
-            Err(_) => {
-                let mut rest = now.split_off(1);
-                rest.append(&mut later);
-                let one = now.into_iter().next();
-                one.map_or(Ok(()), |one| self.alone(one))?;
-                Ok(rest)
-            }
-        }
+        Ok(batch)
     }
 
     /// Makes one operation in the first way that can be proven.
-    fn alone(&mut self, operation: Operation) -> Result<(), Refused> {
-        let mut why = "there is no way to write it here".to_owned();
-        let operations = [operation];
-        for (nth, way) in self.ways().of(&operations[0])?.into_iter().enumerate() {
-            match self.attempt(&operations, way) {
+    fn alone(&mut self, operation: &[Operation]) -> Result<(), Refused> {
+        let [one] = operation else {
+            return Ok(());
+        };
+        let mut why = NO_WAY.to_owned();
+        for (nth, way) in self.ways().of(one)?.into_iter().enumerate() {
+            match self.attempt(operation, way) {
                 Ok(()) => return Ok(()),
                 Err(Refuted::TooLarge(refused)) => return Err(refused),
                 Err(Refuted::Because(reason)) if nth == 0 => why = reason,
                 Err(Refuted::Because(_)) => {}
             }
         }
-        Err(self.ways().unproven(&operations[0], &why))
+        Err(self.ways().unproven(one, &why))
     }
 
     fn ways(&self) -> Ways<'_> {
-        Ways {
-            text: &self.text,
-            file: &self.file,
-            limits: self.limits,
-            syntax: self.syntax,
-        }
+        Ways::new(&self.text, &self.file, self.limits, self.syntax.dialect)
     }
 
     /// Splices, reads the result, and keeps it if it is proven.
     fn attempt(&mut self, operations: &[Operation], splices: Vec<Splice>) -> Result<(), Refuted> {
-        let kept = |at: &&std::ops::Range<usize>| {
-            let gone =
-                |it: &Splice| it.at.start <= at.start && at.end <= it.at.end && !it.at.is_empty();
-            !splices.iter().any(gone)
+        let mut gone: Vec<_> = splices.iter().map(|splice| &splice.at).collect();
+        gone.retain(|at| !at.is_empty());
+        gone.sort_by_key(|at| at.start);
+        let kept = |comment: &&Range<usize>| {
+            let nth = gone.partition_point(|at| at.start <= comment.start);
+            nth.checked_sub(1)
+                .is_none_or(|nth| gone[nth].end < comment.end)
         };
         let kept = self.file.comments.iter().filter(kept);
         let comments: Vec<&str> = kept.map(|at| &self.text[at.clone()]).collect();

@@ -27,9 +27,12 @@ impl Splice {
         Self::replace(at, "")
     }
 
-    /// Whether the ranges overlap, or one begins where the other ends.
+    /// Whether the ranges overlap, or an insertion is where the other begins or ends.
     pub(super) fn touches(&self, other: &Self) -> bool {
-        self.at.start <= other.at.end && other.at.start <= self.at.end
+        match self.at.is_empty() || other.at.is_empty() {
+            true => self.at.start <= other.at.end && other.at.start <= self.at.end,
+            false => self.at.start < other.at.end && other.at.start < self.at.end,
+        }
     }
 }
 

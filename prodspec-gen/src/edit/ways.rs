@@ -27,24 +27,46 @@ pub(super) struct Syntax {
 }
 
 /// A text in which operations are made.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct Ways<'t> {
-    pub(super) text: &'t str,
-    pub(super) file: &'t File,
-    pub(super) limits: &'t Limits,
-    pub(super) syntax: Syntax,
+    lines: Lines<'t>,
+    documents: Vec<Document<'t>>,
+    dialect: Dialect,
+}
+
+/// A document of the text.
+#[derive(Debug)]
+struct Document<'t> {
+    root: &'t Node,
+    places: Places<'t>,
+    layout: Layout,
 }
 
 impl<'t> Ways<'t> {
+    pub(super) fn new(text: &'t str, file: &'t File, limits: &Limits, dialect: Dialect) -> Self {
+        let lines = Lines::of(text, file);
+        let document = |root| Document {
+            root,
+            places: Places::of(text, root, limits.expansion),
+            layout: layout(lines, root),
+        };
+        Self {
+            lines,
+            documents: file.documents.iter().map(document).collect(),
+            dialect,
+        }
+    }
+
+    fn document(&self, operation: &Operation) -> Option<&Document<'t>> {
+        self.documents.get(operation.document as usize)
+    }
+
     /// The ways to make an operation, the best first.
-    pub(super) fn of(self, operation: &Operation) -> Result<Vec<Vec<Splice>>, Refused> {
+    pub(super) fn of(&self, operation: &Operation) -> Result<Vec<Vec<Splice>>, Refused> {
         let path = &operation.path;
-        let places = Places::of(
-            self.text,
-            self.file,
-            operation.document,
-            self.limits.expansion,
-        )?;
+        let Some(Document { places, .. }) = self.document(operation) else {
+            return Ok(Vec::new());
+        };
         let Some(parent) = path.split_last() else {
             let root = places.find(path)?;
             let way = root.filter(|_| matches!(operation.change, Change::Replace(_)));
@@ -55,7 +77,16 @@ impl<'t> Ways<'t> {
         let Some(parent_place) = places.find(&parent.0)? else {
             return Ok(Vec::new());
         };
-        let place = places.find(path)?;
+        let place = match operation.change {
+            // An item can follow others that are added with it, so that its index is not the next one here.
+            Change::Add(_) => {
+                places.check_alone(parent_place.node, path)?;
+                let of = parent_place.node.collection();
+                let taken = of.is_some_and(|of| of.position(parent.1).is_some());
+                Some(parent_place).filter(|_| taken)
+            }
+            _ => places.find(path)?,
+        };
         match (&operation.change, place) {
             (Change::Replace(to) | Change::Add(to), _) if !self.can_write(to) => Err(self
                 .unproven(
@@ -74,54 +105,50 @@ impl<'t> Ways<'t> {
             (Change::Remove, Some(place)) => {
                 places.check_unmerged(parent_place.node, path)?;
                 places.check_leaves(place.node, path)?;
-                Ok(self.remove(&parent_place, &place, operation.document))
+                Ok(self.remove(&parent_place, &place, operation))
             }
             _ => Ok(Vec::new()),
         }
     }
 
     /// Whether the format has such values.
-    fn can_write(self, json: &Json) -> bool {
+    fn can_write(&self, json: &Json) -> bool {
         match json {
-            Json::Null => self.syntax.dialect != Dialect::Toml,
+            Json::Null => self.dialect != Dialect::Toml,
             Json::Array(items) => items.iter().all(|item| self.can_write(item)),
             Json::Object(entries) => entries.values().all(|value| self.can_write(value)),
             _ => true,
         }
     }
 
-    fn lines(self) -> Lines<'t> {
-        Lines::of(self.text, self.file)
-    }
-
-    fn blocks(self, document: u32) -> Blocks<'t> {
-        let root = self.file.documents.get(document as usize);
+    fn blocks(&self, operation: &Operation) -> Blocks<'t> {
+        let document = self.document(operation);
         Blocks {
-            lines: self.lines(),
-            layout: root.map_or(Layout::default(), |root| layout(self.lines(), root)),
+            lines: self.lines,
+            layout: document.map(|it| it.layout).unwrap_or_default(),
             inline: self.inline(false, None),
         }
     }
 
-    fn inline(self, flow: bool, within: Option<&Collection>) -> Inline {
+    fn inline(&self, flow: bool, within: Option<&Collection>) -> Inline {
         let alike = within.filter(|within| flow && !within.slots.is_empty());
         Inline {
-            dialect: self.syntax.dialect,
+            dialect: self.dialect,
             flow,
             quoted: alike.is_some_and(is_quoted),
         }
     }
 
-    fn replace(self, place: &Place<'_>, operation: &Operation) -> Vec<Vec<Splice>> {
+    fn replace(&self, place: &Place<'_>, operation: &Operation) -> Vec<Vec<Splice>> {
         let Change::Replace(to) = &operation.change else {
             return Vec::new();
         };
-        let (node, blocks) = (place.node, self.blocks(operation.document));
+        let (node, blocks) = (place.node, self.blocks(operation));
         let scalar = matches!(node.kind, Kind::Scalar(..));
         if node.tag.is_some() && !(scalar && !to.is_array() && !to.is_object()) {
             return Vec::new();
         }
-        if is_block(to) && !place.flow && self.syntax.dialect == Dialect::Yaml {
+        if is_block(to) && !place.flow && self.dialect == Dialect::Yaml {
             return blocks.expand(place, to).into_iter().collect();
         }
         let within = place.within.and_then(|(parent, _)| parent.collection());
@@ -162,7 +189,7 @@ impl<'t> Ways<'t> {
         }
     }
 
-    fn add(self, parent: &Place<'_>, operation: &Operation, to: &Json) -> Vec<Vec<Splice>> {
+    fn add(&self, parent: &Place<'_>, operation: &Operation, to: &Json) -> Vec<Vec<Splice>> {
         let Some(of) = parent.node.collection() else {
             return Vec::new();
         };
@@ -175,7 +202,7 @@ impl<'t> Ways<'t> {
                     Some(key) => inline.entry(key, to),
                     None => inline.value(to),
                 };
-                return vec![flow::add(self.lines(), parent.node, of, &new)];
+                return vec![flow::add(self.lines, parent.node, of, &new)];
             }
             Form::Section | Form::Dotted => {
                 return self
@@ -186,7 +213,7 @@ impl<'t> Ways<'t> {
             }
             Form::Pair | Form::Implied => return Vec::new(),
         }
-        let blocks = self.blocks(operation.document);
+        let blocks = self.blocks(operation);
         let new = match key {
             Some(key) => blocks.layout.entry(key, to, blocks.inline),
             None => blocks.layout.item(to, blocks.inline),
@@ -194,18 +221,23 @@ impl<'t> Ways<'t> {
         vec![blocks.add(parent.node, &new)]
     }
 
-    fn remove(self, parent: &Place<'_>, place: &Place<'_>, document: u32) -> Vec<Vec<Splice>> {
+    fn remove(
+        &self,
+        parent: &Place<'_>,
+        place: &Place<'_>,
+        operation: &Operation,
+    ) -> Vec<Vec<Splice>> {
         let (Some(of), Some((_, nth))) = (parent.node.collection(), place.within) else {
             return Vec::new();
         };
         match (of.form, of.slots.len()) {
             (Form::Lines, 1) => {
                 let empty = if of.map { "{}" } else { "[]" };
-                let blocks = self.blocks(document);
+                let blocks = self.blocks(operation);
                 blocks.collapse(parent, empty).into_iter().collect()
             }
-            (Form::Lines, _) => self.blocks(document).remove(of, nth),
-            (Form::Flow, _) => vec![flow::remove(self.lines(), of, nth)],
+            (Form::Lines, _) => self.blocks(operation).remove(of, nth),
+            (Form::Flow, _) => vec![flow::remove(self.lines, of, nth)],
             (Form::Pair, _) => Vec::new(),
             (Form::Section | Form::Implied | Form::Dotted, _) => {
                 self.sections().remove(&of.slots[nth])
@@ -213,22 +245,23 @@ impl<'t> Ways<'t> {
         }
     }
 
-    fn sections(self) -> Sections<'t> {
+    fn sections(&self) -> Sections<'t> {
         Sections {
-            lines: self.lines(),
-            root: self.file.documents.first(),
+            lines: self.lines,
+            root: self.documents.first().map(|it| it.root),
             inline: self.inline(false, None),
         }
     }
 
-    pub(super) fn unproven(self, operation: &Operation, reason: &str) -> Refused {
-        let Operation { document, path, .. } = operation;
-        let places = Places::of(self.text, self.file, *document, self.limits.expansion);
-        let line = places.ok().and_then(|places| {
-            let place = places.find(path).ok().flatten();
-            let parent = || places.find(&path.split_last()?.0).ok().flatten();
-            Some(places.line(place.or_else(parent)?.node.at.start))
-        });
+    pub(super) fn unproven(&self, operation: &Operation, reason: &str) -> Refused {
+        let path = &operation.path;
+        let line = self
+            .document(operation)
+            .and_then(|Document { places, .. }| {
+                let place = places.find(path).ok().flatten();
+                let parent = || places.find(&path.split_last()?.0).ok().flatten();
+                Some(places.line(place.or_else(parent)?.node.at.start))
+            });
         Refused::NotProven {
             path: path.clone(),
             line: line.unwrap_or(1),

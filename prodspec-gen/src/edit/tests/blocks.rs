@@ -135,3 +135,46 @@ fn r48_nothing_to_change_changes_nothing() {
     ];
     assert_eq!(yaml(text, &edits, &Limits::default()), Ok(text.to_owned()));
 }
+
+#[test]
+fn r48_many_edits_of_one_map_and_one_list_are_made_in_order() {
+    let mut edits = Vec::new();
+    for nth in 0..40 {
+        edits.push(change(&format!("map.k{nth:02}"), "1", ABSENT));
+        edits.push(change(&format!("map.new{nth:02}"), ABSENT, "2"));
+        edits.push(change(
+            &format!("list[{}]", 40 + nth),
+            ABSENT,
+            &nth.to_string(),
+        ));
+        edits.push(change(
+            &format!("flow[{}]", 1 + nth),
+            ABSENT,
+            &nth.to_string(),
+        ));
+        edits.push(change(&format!("empty[{nth}]"), ABSENT, &nth.to_string()));
+        edits.push(change(
+            &format!("list[{nth}]"),
+            "1",
+            if nth % 2 == 0 { ABSENT } else { "1" },
+        ));
+    }
+    let lines =
+        |line: &dyn Fn(usize) -> String, step| (0..40).step_by(step).map(line).collect::<String>();
+    let before = lines(&|nth| format!("  k{nth:02}: 1\n"), 1);
+    let text = format!(
+        "map:\n{before}list:\n{}flow: [x]\nempty: []\n",
+        lines(&|_| "- 1\n".into(), 1)
+    );
+    let edited = yaml(&text, &edits, &Limits::default()).unwrap();
+    let items = lines(&|nth| format!(", {nth}"), 1);
+    let after = lines(&|nth| format!("  new{nth:02}: 2\n"), 1);
+    let list = lines(&|_| "- 1\n".into(), 2) + &lines(&|nth| format!("- {nth}\n"), 1);
+    assert_eq!(
+        edited,
+        format!(
+            "map:\n{after}list:\n{list}flow: [x{items}]\nempty: [{}]\n",
+            &items[2..]
+        )
+    );
+}

@@ -180,7 +180,8 @@ impl Writer {
                 self.push("---");
                 self.end_line(nth == 1);
             }
-            let start = self.line;
+            let (start, from) = (self.line, self.text.len());
+            let mut bytes = None;
             let map = match root {
                 Item::Map(entries) => {
                     self.map(entries, 0, false, "");
@@ -192,12 +193,13 @@ impl Writer {
                 }
                 Item::Flow(flow) => {
                     self.flow(flow, 0, "");
+                    bytes = Some(from..self.text.len());
                     self.end_line(true);
                     flow.map()
                 }
                 _ => None,
             };
-            self.field("", start, None, map);
+            self.field("", start, bytes, map);
         }
         if !end && self.text.ends_with('\n') {
             self.text.pop();

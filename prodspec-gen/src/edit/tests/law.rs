@@ -57,7 +57,8 @@ pub(super) fn deed() -> impl Strategy<Value = Deed> {
 /// The value of a field; its aliases are expanded. `None`: it has a merge key, or is not there.
 pub(super) fn value(syntax: Syntax, text: &str, document: u32, path: &FieldPath) -> Option<Value> {
     let file = (syntax.read)(text, &Limits::default()).unwrap();
-    let places = Places::of(text, &file, document, 1 << 20).ok()?;
+    let root = file.documents.get(document as usize)?;
+    let places = Places::of(text, root, 1 << 20);
     let place = places.find(path).ok()??;
     places.json(place.node, path).ok()
 }

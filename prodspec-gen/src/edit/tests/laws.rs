@@ -58,7 +58,12 @@ proptest! {
         if let Ok(together) = edit_yaml(&written.text, &edits, &Limits::default()) {
             let mut one_by_one = written.text.clone();
             for one in &edits {
-                one_by_one = edit(&one_by_one, one).unwrap();
+                one_by_one = match edit(&one_by_one, one) {
+                    Ok(next) => next,
+                    // An anchor that only another edit of the call frees of its alias.
+                    Err(Refused::Shared { .. }) => return Ok(()),
+                    Err(refused) => panic!("{refused}"),
+                };
             }
             prop_assert_eq!(read::<Yaml>(&together), read::<Yaml>(&one_by_one));
         }
