@@ -267,7 +267,8 @@ fn hook_gives_a_hint_to_every_stream() {
     );
 }
 
-/// A tree whose server never answers, until it is told to stop.
+/// A tree whose server never answers, until it is told to stop. It tells when it is asked, and whether it was told to stop
+/// when it ends.
 struct Silent(std::sync::mpsc::Sender<bool>);
 
 impl Tree for Silent {
@@ -277,6 +278,7 @@ impl Tree for Silent {
         stop: &Stop,
     ) -> Result<Option<Box<dyn Snapshot + '_>>, Problems> {
         let (send, wait) = std::sync::mpsc::channel::<()>();
+        let _ = self.0.send(stop.is_stopped());
         stop.when_over(move || drop(send));
         let ended = wait.recv().is_err();
         let _ = self.0.send(ended && stop.is_stopped());
@@ -289,12 +291,15 @@ async fn r44_reading_that_is_given_up_ends_and_lets_the_next_begin() {
     let (send, ended) = std::sync::mpsc::channel();
     let source = TreeSource::<_, Yaml>::new("silent", Silent(send));
     for _ in 0..2 {
+        let mut reading = source.read();
         // The thread of the reading before may need a moment to end.
-        let waits = || source.read().now_or_never().is_none();
-        while !waits() {
+        while (&mut reading).now_or_never().is_some() {
             std::thread::yield_now();
+            reading = source.read();
         }
-        assert!(ended.recv().unwrap());
+        assert!(!ended.recv().unwrap(), "it is asked");
+        drop(reading);
+        assert!(ended.recv().unwrap(), "it is told to stop");
     }
 }
 

@@ -188,6 +188,21 @@ fn r43_warning_of_an_unchanged_document_has_the_line_of_today() {
 }
 
 #[test]
+fn r49_look_up_that_found_nothing_is_repeated_when_the_asset_comes() {
+    let (pipeline, mut world, mut memo) = (pipeline(), World::default(), Memo::new());
+    // Number 1 looks `t1` up, which is not there yet.
+    world.edit(Edit::Put(0, (1, 0, 0), Thing { kind: 2, n: 1 }));
+    let draft = memo.draft(&pipeline, world.readings(None), None).unwrap();
+    let parent = sealed(&draft);
+    memo.accept(draft);
+    world.edit(Edit::Put(1, (0, 0, 0), Thing { kind: 0, n: 5 }));
+    let draft = memo.draft(&pipeline, world.readings(None), Some(&parent));
+    let put = draft.unwrap().put;
+    let ids: Vec<&str> = put.iter().map(Asset::id_str).collect();
+    assert!(ids.contains(&"found/f0.0/t0"), "{ids:?}");
+}
+
+#[test]
 fn r3_warnings_stay_until_their_cause_is_removed() {
     let first = vec![put(0, 0, 12), put(1, 1, 10)];
     let said = [
