@@ -34,7 +34,7 @@ const PROGRAMS: [&str; 7] = [
 ];
 
 /// Crates for foreign technologies. A plugin that is a source of truth may use the formats and trees of generation.
-const PLUGINS: [&str; 2] = ["plugins-archive", "plugins-git"];
+const PLUGINS: [&str; 3] = ["plugins-archive", "plugins-git", "plugins-kubernetes"];
 
 /// Crates that [`is_pure`] crates must not be built from. An entry also covers names that begin with it and a `-`.
 const HEAVY: [&str; 16] = [

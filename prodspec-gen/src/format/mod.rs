@@ -3,6 +3,7 @@
 //! All formats refuse duplicate keys, numbers that are not finite or do not fit 64 bits, nesting and alias expansion
 //! beyond the limits, a root that is neither a map nor a list, and templates that were not rendered.
 
+pub mod dialect;
 mod json;
 mod number;
 mod parsing;
@@ -12,7 +13,7 @@ mod toml;
 mod yaml;
 
 use plugin_sdk::{
-    Problem,
+    Document, Problem, Problems,
     document::{Name, Node, Value},
 };
 
@@ -60,6 +61,15 @@ pub trait Format: Send + Sync + 'static {
     /// # Errors
     /// The first problem in the text, with its line and column.
     fn parse(text: &str, limits: &Limits) -> Result<Vec<Node>, Problem>;
+
+    /// Gives a document the name that its content has in this format, with [`Document::known_as`]. By default it has
+    /// none, and is known by its place.
+    ///
+    /// # Errors
+    /// When the content must have a name and has none.
+    fn named(document: Document) -> Result<Document, Problems> {
+        Ok(document)
+    }
 }
 
 pub(crate) fn wrong(message: impl std::fmt::Display, line: usize, column: usize) -> Problem {

@@ -57,7 +57,25 @@ impl Parsing {
             numbered.map(|(index, root)| Document::new(&self.source, path, index, root));
         match &self.named_by {
             Some(field) => self.named(field, documents),
-            None => Ok(documents.collect()),
+            None => self.named_as::<F>(documents),
+        }
+    }
+
+    /// Gives each document the name that it has in its format.
+    fn named_as<F: Format>(
+        &self,
+        documents: impl Iterator<Item = Document>,
+    ) -> Result<Vec<Document>, Problems> {
+        let (mut named, mut problems) = (Vec::new(), Problems::none());
+        for document in documents {
+            match F::named(document) {
+                Ok(document) => named.push(document),
+                Err(found) => problems.extend(self.said_all(found)),
+            }
+        }
+        match problems.is_empty() {
+            true => Ok(named),
+            false => Err(problems),
         }
     }
 

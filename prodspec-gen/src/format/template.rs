@@ -20,7 +20,9 @@ pub(crate) fn expression(unquoted: &str) -> Option<&'static str> {
 
 /// The message with which text with an expression is refused.
 pub(super) fn refusal(open: &str) -> String {
-    format!("looks like a template: `{open}` begins an expression; render it, or quote the text")
+    format!(
+        "looks like a template: `{open}` begins an expression; render it first, for example with an exec source, or quote the text"
+    )
 }
 
 /// Replaces a problem by a message about a template, if a template is its likely cause; otherwise returns it unchanged.

@@ -328,7 +328,7 @@ fn r45_templates_are_refused_with_a_message_about_templates() {
     }
     let json = refused::<Json>("{\n\"a\": {{ .x }}\n}");
     assert!(
-        json.starts_with("2:6: looks like a template: `{{` begins an expression; render it"),
+        json.starts_with("2:6: looks like a template: `{{` begins an expression; render it first"),
         "{json}"
     );
     assert!(

@@ -12,7 +12,9 @@ use plugin_sdk::{
 };
 
 use super::{
-    Format, Limits, check_root, check_unique, node,
+    Format, Limits, check_root, check_unique,
+    dialect::{Dialect, Merge, Scalar},
+    node,
     scalar::{self, only_core},
     template, too_deep, wrong,
 };
@@ -27,17 +29,27 @@ impl Format for Yaml {
     const END: Option<&'static str> = Some("...");
 
     fn parse(text: &str, limits: &Limits) -> Result<Vec<Node>, Problem> {
-        let mut options = Options::default();
-        options.set_emit_comments(false);
-        Builder {
-            text,
-            events: Parser::new_from_str_with_options(text, options),
-            limits,
-            anchors: BTreeMap::new(),
-            expanded: 0,
-        }
-        .documents()
+        parse(text, limits, None)
     }
+}
+
+/// Parses all documents of `text` that have content, in a dialect if there is one.
+pub(super) fn parse(
+    text: &str,
+    limits: &Limits,
+    dialect: Option<&dyn Dialect>,
+) -> Result<Vec<Node>, Problem> {
+    let mut options = Options::default();
+    options.set_emit_comments(false);
+    Builder {
+        text,
+        events: Parser::new_from_str_with_options(text, options),
+        limits,
+        dialect,
+        anchors: BTreeMap::new(),
+        expanded: 0,
+    }
+    .documents()
 }
 
 /// Builds trees from events.
@@ -45,6 +57,8 @@ struct Builder<'t> {
     text: &'t str,
     events: Parser<'t, StrInput<'t>>,
     limits: &'t Limits,
+    /// How scalars, keys and merge keys are read. `None`: as in YAML 1.2.
+    dialect: Option<&'t dyn Dialect>,
     anchors: BTreeMap<usize, Anchored>,
     expanded: usize,
 }
@@ -144,7 +158,13 @@ impl<'t> Builder<'t> {
         let (value, anchor, size) = match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let text = without_added_break(self.text, &text, style, &span);
-                let value = scalar::value(text, style, tag.as_deref());
+                let value = match self.dialect {
+                    None => scalar::value(text, style, tag.as_deref()),
+                    Some(dialect) => {
+                        let scalar = (text, style, tag.as_deref());
+                        dialect.value(&Scalar::of(scalar, &span, self.text))
+                    }
+                };
                 let value = value.map_err(|why| at(why, &start))?;
                 let size = Size {
                     bytes: 64 + text.len(),
@@ -160,7 +180,6 @@ impl<'t> Builder<'t> {
             Event::MappingStart(_, anchor, tag) => {
                 only_core(tag.as_deref(), "map").map_err(|why| at(why, &start))?;
                 let (entries, size) = self.entries(depth)?;
-                check_unique(&entries)?;
                 (Value::Map(entries), anchor, size)
             }
             Event::Alias(anchor) => return self.alias(anchor, &start, depth),
@@ -202,12 +221,19 @@ impl<'t> Builder<'t> {
                 depth: 1,
             },
         );
+        let mut merges = Vec::new();
         loop {
             let (event, span) = self.next()?;
             if event == Event::MappingEnd {
-                return Ok((entries, size));
+                check_unique(&entries)?;
+                return Ok((Merge::all(merges, entries), size));
             }
-            let name = self.key(event, &span.start)?;
+            if self.is_merge(&event, &span) {
+                let merge = self.merge(depth, entries.len(), &mut size)?;
+                merges.push(merge);
+                continue;
+            }
+            let name = self.key(event, &span)?;
             let (event, span) = self.next()?;
             let (value, inner) = self.node(event, span, depth + 1)?;
             size = size.around(inner);
@@ -216,11 +242,43 @@ impl<'t> Builder<'t> {
         }
     }
 
-    fn key(&self, event: Event<'_>, start: &Marker) -> Result<Name, Problem> {
+    /// Whether the key is a merge key of the dialect.
+    fn is_merge(&self, event: &Event<'_>, span: &Span) -> bool {
+        let merges = |dialect: &dyn Dialect| match event {
+            Event::Scalar(text, style, _, tag) => {
+                let scalar = (&**text, *style, tag.as_deref());
+                dialect.merges(&Scalar::of(scalar, span, self.text))
+            }
+            _ => false,
+        };
+        self.dialect.is_some_and(merges)
+    }
+
+    /// Reads the value of a merge key that comes after `after` entries: a map, or a list of maps. Their size is added.
+    fn merge(&mut self, depth: usize, after: usize, size: &mut Size) -> Result<Merge, Problem> {
+        let (event, span) = self.next()?;
+        let start = span.start;
+        let is_list = matches!(event, Event::SequenceStart(..));
+        let (node, inner) = self.node(event, span, depth + 1)?;
+        // The entries are one level higher than in their own map.
+        *size = size.around(inner);
+        Merge::of(node, is_list, after)
+            .ok_or_else(|| at("a merge key takes a map or a list of maps", &start))
+    }
+
+    fn key(&self, event: Event<'_>, span: &Span) -> Result<Name, Problem> {
+        let start = &span.start;
         if let Event::Scalar(text, ScalarStyle::Plain, ..) = &event
             && let Some(open) = template::expression(text)
         {
             return Err(at(template::refusal(open), start));
+        }
+        if let (Some(dialect), Event::Scalar(text, style, _, tag)) = (self.dialect, &event) {
+            let scalar = (&**text, *style, tag.as_deref());
+            let key = dialect.key(&Scalar::of(scalar, span, self.text));
+            let text = key.map_err(|why| at(why, start))?;
+            let (line, column) = (number_of(line(start)), number_of(column(start)));
+            return Ok(Name { line, column, text });
         }
         match event {
             Event::Scalar(text, ScalarStyle::Plain, ..) if text == "<<" => Err(at(

@@ -1,0 +1,119 @@
+//! The documents of a stream of YAML, separated as `kubectl` separates them: line by line, before the YAML is parsed.
+
+use plugin_sdk::Problem;
+
+/// The text of one document of a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Part {
+    /// The number of lines before the text.
+    pub(super) lines: u32,
+    /// Complete lines, each with a line feed.
+    pub(super) text: String,
+}
+
+/// Splits a stream at its lines `---`.
+///
+/// # Errors
+/// The first place where `kubectl` would ignore a part of the text, or read it by other rules.
+pub(super) fn split(text: &str) -> Result<Vec<Part>, Problem> {
+    let mut parts = Vec::new();
+    let mut part = Part {
+        lines: 0,
+        text: String::new(),
+    };
+    let mut state = State::Before;
+    for (number, line) in (1..).zip(text.strip_prefix('\u{feff}').unwrap_or(text).lines()) {
+        check_characters(number, line)?;
+        if is_separator(line) {
+            parts.push(std::mem::replace(
+                &mut part,
+                Part {
+                    lines: number,
+                    text: String::new(),
+                },
+            ));
+            state = State::Before;
+            continue;
+        }
+        state = state.after(number, line)?;
+        part.text.push_str(line);
+        part.text.push('\n');
+    }
+    parts.push(part);
+    Ok(parts)
+}
+
+/// How far a document is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// There was no content yet.
+    Before,
+    Within,
+    /// The document has ended with `...`.
+    After,
+}
+
+impl State {
+    fn after(self, number: u32, line: &str) -> Result<Self, Problem> {
+        let wrong = |message: &str| Err(Problem::new(message).at("", number, 1));
+        let is_blank = is_blank(line);
+        match self {
+            _ if marked(line, "---").is_some() => wrong(
+                "kubectl does not begin a document in a line with content; put `---` on a line of its own",
+            ),
+            Self::After if !is_blank => wrong(
+                "kubectl ignores what comes after `...`; put `---` on a line before it, or remove it",
+            ),
+            Self::Before if line.starts_with('%') => {
+                wrong("kubectl does not take YAML directives, and reads YAML 1.1; remove this line")
+            }
+            _ => match marked(line, "...") {
+                Some(rest) if is_blank_after(rest) => Ok(Self::After),
+                Some(_) => wrong(
+                    "content follows `...` in the same line; put it on another line, after `---`",
+                ),
+                None if is_blank => Ok(self),
+                None => Ok(Self::Within),
+            },
+        }
+    }
+}
+
+/// Whether `kubectl` begins another document after this line.
+fn is_separator(line: &str) -> bool {
+    let rest = line.strip_prefix("---").map(str::trim);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('#'))
+}
+
+/// What follows a marker that a line begins with. `None`: the line does not begin with it.
+fn marked<'l>(line: &'l str, marker: &str) -> Option<&'l str> {
+    let rest = line.strip_prefix(marker)?;
+    (rest.is_empty() || rest.starts_with([' ', '\t'])).then_some(rest)
+}
+
+fn is_blank(line: &str) -> bool {
+    is_blank_after(line)
+}
+
+/// Whether a text has only white space and a comment.
+fn is_blank_after(text: &str) -> bool {
+    let text = text.trim_start();
+    text.is_empty() || text.starts_with('#')
+}
+
+/// Refuses characters that YAML 1.1 does not allow, or takes as line breaks, which other readers do not.
+fn check_characters(number: u32, line: &str) -> Result<(), Problem> {
+    let wrong = |c: &char| match c {
+        '\t' | '\r' | ' '..='\u{7e}' => false,
+        '\u{85}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' => true,
+        c => *c < '\u{a0}',
+    };
+    match line.chars().position(|c| wrong(&c)) {
+        None => Ok(()),
+        Some(at) => {
+            let column = u32::try_from(at + 1).unwrap_or(u32::MAX);
+            let message = "a control character, or a line break of YAML 1.1 only; write it as an escape in double quotes, such as \"\\u0085\"";
+            Err(Problem::new(message).at("", number, column))
+        }
+    }
+}
