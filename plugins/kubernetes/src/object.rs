@@ -6,6 +6,7 @@ use plugin_sdk::{
     Document, Problems,
     document::{FieldPath, Value},
 };
+use prodspec_model::{TypeName, id::InvalidId};
 
 /// The kind of an object, with its API group and version.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,6 +45,33 @@ impl Kind {
             "" => self.kind.to_string(),
             group => format!("{}.{group}", self.kind),
         }
+    }
+}
+
+impl Kind {
+    /// The name of the asset type for objects of this kind: `kubernetes.v1.ConfigMap`, `kubernetes.apps.v1.Deployment`.
+    /// What type names do not allow is replaced: `-` by `_`, and a segment that begins with a digit gets an `X` in front.
+    /// Neither occurs in the names of groups and versions, so that no two kinds have the same type.
+    ///
+    /// # Errors
+    /// When the group, version or kind is not valid in Kubernetes.
+    ///
+    /// ```
+    /// use plugins_kubernetes::Kind;
+    /// let kind = Kind::new("cert-manager.io/v1", "Issuer");
+    /// assert_eq!(kind.type_name()?.as_str(), "kubernetes.cert_manager.io.v1.Issuer");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn type_name(&self) -> Result<TypeName, InvalidId> {
+        let group = self.group.split('.').filter(|_| !self.group.is_empty());
+        let segments = group.chain([&*self.version, &*self.kind]);
+        let mut name = "kubernetes".to_owned();
+        for segment in segments {
+            let first = segment.starts_with(|first: char| first.is_ascii_digit());
+            name += if first { ".X" } else { "." };
+            name += &segment.replace('-', "_");
+        }
+        TypeName::new(&name)
     }
 }
 

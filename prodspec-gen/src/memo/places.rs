@@ -1,6 +1,6 @@
 //! Finds today's place of what a problem or an asset names: the document of the present run, and the line of the field.
 
-use plugin_sdk::{Document, Problems, document::DocumentKey};
+use plugin_sdk::{Document, FieldPath, Problems, document::DocumentKey};
 use prodspec_model::{AssetId, Provenance, SourceName};
 
 use super::{Memo, Overlay, before};
@@ -20,13 +20,17 @@ impl Memo {
     }
 
     /// Sets the origin of each problem with an asset to where the asset comes from today. An asset in a snapshot has the
-    /// origin that it had when its content last changed.
+    /// origin that it had when its content last changed. A problem of a field within that place keeps its field.
     pub(crate) fn refresh(&self, run: Option<&Overlay>, problems: &mut Problems) {
         problems.for_each_mut(|problem| {
             if let (Some(origin), Some(id)) = (&mut problem.origin, &problem.asset)
                 && let Some(today) = self.provenance(run, id)
             {
-                **origin = today;
+                let path = match is_within(&origin.path, &today.path) {
+                    true => std::mem::take(&mut origin.path),
+                    false => today.path.clone(),
+                };
+                **origin = Provenance { path, ..today };
             }
         });
     }
@@ -72,6 +76,14 @@ impl Memo {
             Some(run) => run.document(self, &key),
             None => self.documents.get(&key),
         })
+    }
+}
+
+/// Whether a field is another one, or a field within it.
+fn is_within(path: &str, outer: &str) -> bool {
+    match (path.parse::<FieldPath>(), outer.parse::<FieldPath>()) {
+        (Ok(path), Ok(outer)) => outer.is_prefix_of(&path),
+        _ => false,
     }
 }
 

@@ -1,0 +1,116 @@
+//! The generator that makes an asset of every object.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use plugin_sdk::{AssetType, Drafts, Generator, GeneratorInfo, Input, Problems};
+use prodspec_model::{Asset, AssetId, TypeName, id::InvalidId};
+use serde_json::Value;
+
+use crate::object::{Kind, Object};
+
+/// Makes one asset of each object of a source of manifests. The payload is the object as it is.
+///
+/// The id is a prefix, `k8s` by default, and the [name](Object::name) of the object: `k8s/Deployment.apps/prod/web`. The
+/// type is the kind in its version: `kubernetes.apps.v1.Deployment` ([`Kind::type_name`]). A pipeline knows its types
+/// before it reads manifests, so the kinds are listed. An object of another kind is refused, and the problem names the line
+/// to add.
+///
+/// ```
+/// use plugin_sdk::{Document, Drafts, Generator, Input, document::Node};
+/// use plugins_kubernetes::ManifestAssets;
+///
+/// let assets = ManifestAssets::of("cluster").kind("apps/v1", "Deployment")?;
+/// let web = serde_json::json!({
+///     "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "prod"},
+/// });
+/// let web = Document::new("cluster", "web.yaml", 0, Node::from(web));
+/// let mut out = Drafts::of("kubernetes");
+/// assets.generate(&Input::new(vec![&web], &[]), &mut out)?;
+/// let made = out.finish().0;
+/// assert_eq!(made[0].id_str(), "k8s/Deployment.apps/prod/web");
+/// assert_eq!(made[0].type_str(), "kubernetes.apps.v1.Deployment");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct ManifestAssets {
+    source: Arc<str>,
+    name: Arc<str>,
+    prefix: Arc<str>,
+    kinds: BTreeMap<Kind, TypeName>,
+}
+
+impl ManifestAssets {
+    /// A generator for the source of this name. It is named `kubernetes/` and the name of the source.
+    pub fn of(source: &str) -> Self {
+        Self {
+            source: source.into(),
+            name: format!("kubernetes/{source}").into(),
+            prefix: "k8s".into(),
+            kinds: BTreeMap::new(),
+        }
+    }
+
+    /// Sets the first segments of all ids, `k8s` by default. A partition with several clusters has one for each.
+    pub fn under(mut self, prefix: &str) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// Adds a kind, as manifests write it: `.kind("apps/v1", "Deployment")`.
+    ///
+    /// # Errors
+    /// When the version or the kind is not valid in Kubernetes.
+    pub fn kind(mut self, api_version: &str, kind: &str) -> Result<Self, InvalidId> {
+        let kind = Kind::new(api_version, kind);
+        let type_name = kind.type_name()?;
+        self.kinds.insert(kind, type_name);
+        Ok(self)
+    }
+
+    /// The first segments of all ids.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// The declarations of all kinds as asset types, for a pipeline.
+    pub fn types(&self) -> Vec<AssetType<Value>> {
+        self.kinds.values().map(AssetType::named).collect()
+    }
+
+    /// The id of the asset of an object.
+    ///
+    /// # Errors
+    /// When the name of the object has characters that no asset id has, or is too long.
+    pub fn id(&self, object: &Object) -> Result<AssetId, InvalidId> {
+        AssetId::new(&format!("{}/{}", self.prefix, object.name()))
+    }
+}
+
+impl Generator for ManifestAssets {
+    fn info(&self) -> GeneratorInfo {
+        let info = GeneratorInfo::per_document(&self.name, &self.source);
+        self.kinds.values().fold(info, GeneratorInfo::makes_named)
+    }
+
+    fn generate(&self, input: &Input<'_>, out: &mut Drafts) -> Result<(), Problems> {
+        for document in input.documents_of(&self.source) {
+            let object = Object::of(document)?;
+            let Some(type_name) = self.kinds.get(&object.kind) else {
+                let (version, kind) = (object.kind.api_version(), &object.kind.kind);
+                let message = format!(
+                    "the kind {} is not listed; add `.kind(\"{version}\", \"{kind}\")` to ManifestAssets, or remove the object",
+                    object.kind
+                );
+                out.problem(document.problem_at("kind", message));
+                continue;
+            };
+            let id = self.id(&object);
+            let id = id.map_err(|error| document.problem_at("metadata.name", error))?;
+            let payload: Value = document.read()?;
+            let asset = Asset::builder(id).payload_value(type_name.clone(), &payload)?;
+            out.asset(asset, document.provenance())?;
+        }
+        Ok(())
+    }
+}
