@@ -1,4 +1,4 @@
-//! Kubernetes manifests as a source of truth.
+#![doc = include_str!("../README.md")]
 
 mod assets;
 mod custom;
@@ -12,3 +12,10 @@ pub use custom::CustomResources;
 pub use format::KubernetesYaml;
 pub use manifests::Manifests;
 pub use object::{Kind, Object};
+
+/// Compiles and runs the examples of the documents.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../../../docs/kubernetes-manifests.md")]
+    struct KubernetesManifests;
+}
