@@ -1,6 +1,8 @@
 //! Compares what the format reads with what `kubectl` reads, for a corpus and for generated text. `kubectl label --local`
 //! prints the objects in a file as it reads them, without a server. Skipped where `kubectl` is not installed.
 
+#![allow(clippy::unwrap_used, reason = "a test fails where it panics")]
+
 use std::{io::Write, process::Command};
 
 use plugin_sdk::Document;
@@ -188,60 +190,7 @@ fn r45_kubernetes_numbers_and_words_are_read_as_kubectl_reads_them() {
 
 #[test]
 fn r45_kubernetes_syntax_is_read_as_kubectl_reads_it() {
-    let token = select(vec![
-        "a",
-        "b1",
-        "-",
-        "- ",
-        ": ",
-        ":",
-        "? ",
-        "# c",
-        "#",
-        ", ",
-        ",",
-        "[",
-        "]",
-        "{",
-        "}",
-        "\"",
-        "'",
-        "\\n",
-        "\\",
-        "|",
-        ">",
-        "|-",
-        ">+\n",
-        "&x ",
-        "*x",
-        "!!str ",
-        "<<: ",
-        "\n",
-        "\n",
-        "\n  ",
-        "\n  ",
-        "\n    ",
-        " ",
-        " ",
-        "\t",
-        "a: ",
-        "b: ",
-        "c: ",
-        "- a\n",
-        "é",
-        "%",
-        "@",
-        "`",
-        "x: y",
-        "''",
-        "...",
-        "2",
-        "\\u00e9",
-        "\\x41",
-        "\\/",
-        "\\ud83d\\ude00",
-        "\\\n",
-    ]);
+    let token = select(TOKENS);
     let text = proptest::collection::vec(token, 0..12).prop_map(|tokens| tokens.concat());
     let content = prop_oneof![
         text.clone().prop_map(|text| format!("spec: {text}")),
@@ -290,6 +239,62 @@ fn r45_kubernetes_separators_are_read_as_kubectl_reads_them() {
     });
     compared.unwrap();
 }
+
+/// Parts of the syntax of YAML, and some text.
+const TOKENS: &[&str] = &[
+    "a",
+    "b1",
+    "-",
+    "- ",
+    ": ",
+    ":",
+    "? ",
+    "# c",
+    "#",
+    ", ",
+    ",",
+    "[",
+    "]",
+    "{",
+    "}",
+    "\"",
+    "'",
+    "\\n",
+    "\\",
+    "|",
+    ">",
+    "|-",
+    ">+\n",
+    "&x ",
+    "*x",
+    "!!str ",
+    "<<: ",
+    "\n",
+    "\n",
+    "\n  ",
+    "\n  ",
+    "\n    ",
+    " ",
+    " ",
+    "\t",
+    "a: ",
+    "b: ",
+    "c: ",
+    "- a\n",
+    "é",
+    "%",
+    "@",
+    "`",
+    "x: y",
+    "''",
+    "...",
+    "2",
+    "\\u00e9",
+    "\\x41",
+    "\\/",
+    "\\ud83d\\ude00",
+    "\\\n",
+];
 
 const CORPUS: &[&str] = &[
     "spec: [y, Yes, n, off, On, 0644, 0o644, 0b11, -0b11, 08, 1_000, 12:30:45, 1e3, 1.0, .5, 1., 2001-12-14, ~, -0.0]",

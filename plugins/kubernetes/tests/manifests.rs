@@ -1,5 +1,7 @@
 //! Manifests as a source of truth: which files are read, what their documents are called, and what changes cost.
 
+#![allow(clippy::unwrap_used, reason = "a test fails where it panics")]
+
 use std::{fs, path::Path};
 
 use plugin_sdk::{Problems, SourceOfTruth, Update, conformance};

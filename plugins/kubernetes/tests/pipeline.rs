@@ -1,5 +1,7 @@
 //! Manifests through a pipeline: from a directory to sealed assets, with schemas of custom resources.
 
+#![allow(clippy::unwrap_used, reason = "a test fails where it panics")]
+
 use std::{fs, path::Path, sync::Arc};
 
 use plugins_kubernetes::{CustomResources, ManifestAssets, Manifests};

@@ -18,8 +18,8 @@ use futures::stream::BoxStream;
 use plugin_sdk::{Problems, Reading, SourceOfTruth, Update, document::FieldPath};
 use prodspec_model::{Revision, SourceName};
 
-pub use self::{directory::Folder, one::OneFile, reader::FileReader};
 use self::{cache::Shape, settings::Settings};
+pub use self::{directory::Folder, one::OneFile, reader::FileReader};
 use crate::format::{Json, Limits, Toml, Yaml};
 
 /// A YAML file with one or more documents. The file is read completely or not at all; an empty file is an error.

@@ -4,18 +4,15 @@
 use std::collections::BTreeMap;
 
 use granit_parser::{ScalarStyle, Span, Tag};
-use plugin_sdk::{
-    Problem,
-    document::{Name, Node, Value},
-};
+use plugin_sdk::document::{Name, Node, Value};
 
-use super::{Limits, number, template, yaml};
+use super::template;
 
 /// The meaning of scalars and keys in a dialect of YAML.
 ///
 /// ```
 /// use plugin_sdk::document::{FieldPath, Value};
-/// use prodspec_gen::format::{Limits, dialect::{self, Dialect, Scalar}};
+/// use prodspec_gen::format::{Dialect, Limits, Scalar, parse_dialect};
 ///
 /// /// Every scalar is a text.
 /// struct Texts;
@@ -33,7 +30,7 @@ use super::{Limits, number, template, yaml};
 /// }
 ///
 /// let text = "base: &base {a: 1}\nbig: {<<: *base, b: 2}";
-/// let documents = dialect::parse(text, &Limits::default(), &Texts)?;
+/// let documents = parse_dialect(text, &Limits::default(), &Texts)?;
 /// let path: FieldPath = "big.a".parse()?;
 /// assert_eq!(documents[0].at(&path).unwrap().value, Value::String("1".into()));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -95,30 +92,6 @@ impl<'s> Scalar<'s> {
             None => Ok(()),
         }
     }
-}
-
-/// Parses all documents of `text` that have content in a dialect. No document if there are only comments.
-///
-/// # Errors
-/// The first problem in the text, with its line and column.
-pub fn parse(text: &str, limits: &Limits, dialect: &dyn Dialect) -> Result<Vec<Node>, Problem> {
-    yaml::parse(text, limits, Some(dialect))
-}
-
-/// Parses the integer `digits` (with sign, without prefix) to the base `radix`.
-///
-/// # Errors
-/// When it does not fit 64 bits.
-pub fn integer(digits: &str, radix: u32) -> Result<Value, String> {
-    number::integer(digits, radix)
-}
-
-/// Parses the finite float `text`.
-///
-/// # Errors
-/// When it is not a number or not finite.
-pub fn float(text: &str) -> Result<Value, String> {
-    number::float(text)
 }
 
 /// The entries of a merge key.

@@ -3,7 +3,7 @@
 //! All formats refuse duplicate keys, numbers that are not finite or do not fit 64 bits, nesting and alias expansion
 //! beyond the limits, a root that is neither a map nor a list, and templates that were not rendered.
 
-pub mod dialect;
+mod dialect;
 mod json;
 mod number;
 mod parsing;
@@ -17,11 +17,12 @@ use plugin_sdk::{
     document::{Name, Node, Value},
 };
 
+pub use dialect::{Dialect, Scalar};
 pub use json::Json;
 pub(crate) use parsing::{Origin, Parsing};
 pub(crate) use scalar::{only_core, value as scalar_value};
 pub use toml::Toml;
-pub use yaml::Yaml;
+pub use yaml::{Yaml, parse_dialect};
 pub(crate) use yaml::{is_absent, without_added_break};
 
 /// The limits of a file, checked before and during parsing.

@@ -33,12 +33,19 @@ impl Format for Yaml {
     }
 }
 
-/// Parses all documents of `text` that have content, in a dialect if there is one.
-pub(super) fn parse(
+/// Parses all documents of `text` that have content in a dialect of YAML. No document if there are only comments.
+///
+/// # Errors
+/// The first problem in the text, with its line and column.
+pub fn parse_dialect(
     text: &str,
     limits: &Limits,
-    dialect: Option<&dyn Dialect>,
+    dialect: &dyn Dialect,
 ) -> Result<Vec<Node>, Problem> {
+    parse(text, limits, Some(dialect))
+}
+
+fn parse(text: &str, limits: &Limits, dialect: Option<&dyn Dialect>) -> Result<Vec<Node>, Problem> {
     let mut options = Options::default();
     options.set_emit_comments(false);
     Builder {

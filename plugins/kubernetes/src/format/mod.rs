@@ -9,7 +9,7 @@ use plugin_sdk::{
     Document, Problem, Problems,
     document::{Node, Value},
 };
-use prodspec_gen::format::{Format, Limits, dialect};
+use prodspec_gen::format::{Format, Limits, parse_dialect};
 
 use self::scalar::Kubectl;
 use crate::object::Object;
@@ -66,7 +66,7 @@ impl Format for KubernetesYaml {
 fn yaml(text: &str, limits: &Limits) -> Result<Vec<Node>, Problem> {
     let mut roots = Vec::new();
     for stream::Part { lines, text } in stream::split(text)? {
-        let parsed = dialect::parse(&text, limits, &Kubectl);
+        let parsed = parse_dialect(&text, limits, &Kubectl);
         let mut parsed = parsed.map_err(|mut problem| {
             problem.line += lines;
             problem

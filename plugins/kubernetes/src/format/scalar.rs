@@ -3,7 +3,7 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use plugin_sdk::document::Value;
-use prodspec_gen::format::dialect::{Dialect, Scalar};
+use prodspec_gen::format::{Dialect, Scalar};
 
 const CORE: &str = "tag:yaml.org,2002:";
 

@@ -58,7 +58,7 @@ impl State {
         let wrong = |message: &str| Err(Problem::new(message).at("", number, 1));
         let is_blank = is_blank(line);
         match self {
-            _ if marked(line, "---").is_some() => wrong(
+            _ if line.starts_with("---") => wrong(
                 "kubectl does not begin a document in a line with content; put `---` on a line of its own",
             ),
             Self::After if !is_blank => wrong(
@@ -68,7 +68,7 @@ impl State {
                 wrong("kubectl does not take YAML directives, and reads YAML 1.1; remove this line")
             }
             _ => match marked(line, "...") {
-                Some(rest) if is_blank_after(rest) => Ok(Self::After),
+                Some(rest) if self::is_blank(rest) => Ok(Self::After),
                 Some(_) => wrong(
                     "content follows `...` in the same line; put it on another line, after `---`",
                 ),
@@ -81,8 +81,7 @@ impl State {
 
 /// Whether `kubectl` begins another document after this line.
 fn is_separator(line: &str) -> bool {
-    let rest = line.strip_prefix("---").map(str::trim);
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('#'))
+    marked(line, "---").is_some_and(is_blank)
 }
 
 /// What follows a marker that a line begins with. `None`: the line does not begin with it.
@@ -91,12 +90,8 @@ fn marked<'l>(line: &'l str, marker: &str) -> Option<&'l str> {
     (rest.is_empty() || rest.starts_with([' ', '\t'])).then_some(rest)
 }
 
-fn is_blank(line: &str) -> bool {
-    is_blank_after(line)
-}
-
 /// Whether a text has only white space and a comment.
-fn is_blank_after(text: &str) -> bool {
+fn is_blank(text: &str) -> bool {
     let text = text.trim_start();
     text.is_empty() || text.starts_with('#')
 }

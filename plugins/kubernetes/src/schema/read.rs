@@ -1,5 +1,7 @@
 //! Reads the schema in a CustomResourceDefinition.
 
+use std::collections::BTreeMap;
+
 use plugin_sdk::FieldPath;
 use regex::Regex;
 use serde_json::Value;
@@ -22,69 +24,89 @@ impl Schema {
         let Value::Object(_) = schema else {
             return Err(misfit(path, "a schema must be a map"));
         };
-        let flag = |name: &str| schema[name] == true;
-        let limit = |name: &str, exclusive: &str| {
-            schema[name].as_f64().map(|bound| Limit {
-                bound,
-                is_exclusive: flag(exclusive),
-            })
-        };
-        let bounds = |least: &str, most: &str| Bounds {
-            least: schema[least].as_u64(),
-            most: schema[most].as_u64(),
-        };
-        let inner = |name: &str| match &schema[name] {
-            Value::Null => Ok(None),
-            inner => Self::read(inner, &path.clone().key(name)).map(|inner| Some(Box::new(inner))),
-        };
-        let all = |name: &str| {
-            let schemas = schema[name].as_array().into_iter().flatten().enumerate();
-            schemas
-                .map(|(at, inner)| Self::read(inner, &path.clone().key(name).index(at)))
-                .collect::<Result<Vec<_>, _>>()
-        };
-        let properties =
-            schema["properties"]
-                .as_object()
-                .into_iter()
-                .flatten()
-                .map(|(name, inner)| {
-                    let path = path.clone().key("properties").key(name.as_str());
-                    Ok((name.clone(), Self::read(inner, &path)?))
-                });
+        let from = From { schema, path };
         Ok(Self {
             of: type_of(&schema["type"], path)?,
-            nullable: flag("nullable"),
-            int_or_string: flag("x-kubernetes-int-or-string"),
-            preserve: flag("x-kubernetes-preserve-unknown-fields"),
-            embedded: flag("x-kubernetes-embedded-resource"),
+            nullable: from.flag("nullable"),
+            int_or_string: from.flag("x-kubernetes-int-or-string"),
+            preserve: from.flag("x-kubernetes-preserve-unknown-fields"),
+            embedded: from.flag("x-kubernetes-embedded-resource"),
             has_default: !schema["default"].is_null(),
-            properties: properties.collect::<Result<_, _>>()?,
-            additional: match &schema["additionalProperties"] {
-                Value::Null | Value::Bool(false) => Additional::Refused,
-                Value::Bool(true) => Additional::Any,
-                inner => Additional::Of(Box::new(Self::read(
-                    inner,
-                    &path.clone().key("additionalProperties"),
-                )?)),
-            },
+            properties: from.properties()?,
+            additional: from.additional()?,
             required: texts(&schema["required"]),
-            items: inner("items")?,
+            items: from.inner("items")?,
             values: schema["enum"].as_array().cloned(),
             pattern: pattern(&schema["pattern"], path)?,
-            lengths: [
-                bounds("minLength", "maxLength"),
-                bounds("minItems", "maxItems"),
-                bounds("minProperties", "maxProperties"),
-            ],
-            minimum: limit("minimum", "exclusiveMinimum"),
-            maximum: limit("maximum", "exclusiveMaximum"),
+            lengths: ["Length", "Items", "Properties"].map(|of| from.bounds(of)),
+            minimum: from.limit("minimum", "exclusiveMinimum"),
+            maximum: from.limit("maximum", "exclusiveMaximum"),
             multiple_of: schema["multipleOf"].as_f64(),
-            all_of: all("allOf")?,
-            any_of: all("anyOf")?,
-            one_of: all("oneOf")?,
-            not: inner("not")?,
+            all_of: from.all("allOf")?,
+            any_of: from.all("anyOf")?,
+            one_of: from.all("oneOf")?,
+            not: from.inner("not")?,
         })
+    }
+}
+
+/// A schema in its definition.
+struct From<'s> {
+    schema: &'s Value,
+    path: &'s FieldPath,
+}
+
+impl From<'_> {
+    fn flag(&self, name: &str) -> bool {
+        self.schema[name] == true
+    }
+
+    fn limit(&self, name: &str, exclusive: &str) -> Option<Limit> {
+        let bound = self.schema[name].as_f64()?;
+        let is_exclusive = self.flag(exclusive);
+        Some(Limit {
+            bound,
+            is_exclusive,
+        })
+    }
+
+    fn bounds(&self, of: &str) -> Bounds {
+        let [least, most] = ["min", "max"].map(|end| self.schema[format!("{end}{of}")].as_u64());
+        Bounds { least, most }
+    }
+
+    fn inner(&self, name: &str) -> Result<Option<Box<Schema>>, Misfit> {
+        let inner = Some(&self.schema[name]).filter(|inner| !inner.is_null());
+        let path = self.path.clone().key(name);
+        let inner = inner.map(|inner| Schema::read(inner, &path).map(Box::new));
+        inner.transpose()
+    }
+
+    fn all(&self, name: &str) -> Result<Vec<Schema>, Misfit> {
+        let schemas = self.schema[name].as_array().into_iter().flatten();
+        let schemas = schemas.enumerate();
+        let read = |(at, inner)| Schema::read(inner, &self.path.clone().key(name).index(at));
+        schemas.map(read).collect()
+    }
+
+    fn properties(&self) -> Result<BTreeMap<String, Schema>, Misfit> {
+        let properties = self.schema["properties"].as_object().into_iter().flatten();
+        let read = |(name, inner): (&String, &Value)| {
+            let path = self.path.clone().key("properties").key(name.as_str());
+            Ok((name.clone(), Schema::read(inner, &path)?))
+        };
+        properties.map(read).collect()
+    }
+
+    fn additional(&self) -> Result<Additional, Misfit> {
+        match self.schema["additionalProperties"].as_bool() {
+            Some(true) => Ok(Additional::Any),
+            Some(false) => Ok(Additional::Refused),
+            None => {
+                let inner = self.inner("additionalProperties")?;
+                Ok(inner.map_or(Additional::Refused, Additional::Of))
+            }
+        }
     }
 }
 
