@@ -51,7 +51,11 @@ fn pipeline(dir: &Path) -> Pipeline {
         .validator(CustomResources::of(&assets));
     let types = assets.types().into_iter();
     let builder = types.fold(builder, |builder, declared| {
-        builder.asset_type(declared.modelled_only())
+        builder.asset_type(declared.modelled_only().valid(|object, view, problems| {
+            if object["metadata"]["name"] == "bad" {
+                problems.push(view.problem("a bad name").field("payload.metadata.name"));
+            }
+        }))
     });
     builder.generator(assets).build().unwrap()
 }
@@ -78,6 +82,11 @@ async fn r43_kubernetes_objects_become_assets_of_types_known_at_run_time() {
     let incarnation = status.incarnation.unwrap();
     assert_eq!(incarnation.id.to_string(), "test@1");
 
+    fs::write(dir.path().join("w.yaml"), widget("bad", "{size: 1}")).unwrap();
+    let bad = problems(&handle).await;
+    assert!(bad.contains("payload.metadata.name: a bad name"), "{bad}");
+
+    fs::write(dir.path().join("w.yaml"), widget("a", "{size: 1}")).unwrap();
     let other = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: db, namespace: prod}\n";
     fs::write(dir.path().join("db.yaml"), other).unwrap();
     let unknown = problems(&handle).await;

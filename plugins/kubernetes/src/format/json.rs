@@ -14,28 +14,52 @@ use super::{scalar::json_number, shift};
 /// The first problem, with its position.
 pub(super) fn parse(text: &str, limits: &Limits) -> Result<Vec<Node>, Problem> {
     let mut roots = Vec::new();
-    let mut from = 0;
-    while !text[from..].trim().is_empty() {
-        from += text[from..].len() - text[from..].trim_start().len();
-        let to = from + length(&text[from..]);
-        let before = &text[..from];
-        let lines = before.matches('\n').count();
-        let columns = before.chars().rev().take_while(|c| *c != '\n').count();
-        let [lines, columns] = [lines, columns].map(|at| u32::try_from(at).unwrap_or(u32::MAX));
-        let root = Json::parse(&text[from..to], limits).map_err(|mut problem| {
-            problem.column += if problem.line == 1 { columns } else { 0 };
-            problem.line += lines;
-            problem.message = format!("begins with `{{` and is read as JSON: {}", problem.message);
+    let mut from = Place::default();
+    loop {
+        let rest = &text[from.offset..];
+        from.pass(&rest[..rest.len() - rest.trim_start().len()]);
+        let rest = &text[from.offset..];
+        if rest.is_empty() {
+            return Ok(roots);
+        }
+        let value = &rest[..length(rest)];
+        let root = Json::parse(value, limits).map_err(|mut problem| {
+            problem.column += if problem.line == 1 { from.columns } else { 0 };
+            problem.line += from.lines;
+            let message = problem.message;
+            problem.message = format!("begins with `{{` and is read as JSON: {message}");
             problem
         })?;
         for mut root in root {
-            shift(&mut root, lines, columns);
+            shift(&mut root, from.lines, from.columns);
             as_kubectl(&mut root)?;
             roots.push(root);
         }
-        from = to;
+        from.pass(value);
     }
-    Ok(roots)
+}
+
+/// How much of a text comes before a value.
+#[derive(Debug, Default)]
+struct Place {
+    offset: usize,
+    lines: u32,
+    /// Characters in the line of the value.
+    columns: u32,
+}
+
+impl Place {
+    fn pass(&mut self, text: &str) {
+        self.offset += text.len();
+        for character in text.chars() {
+            if character == '\n' {
+                self.lines += 1;
+                self.columns = 0;
+            } else {
+                self.columns += 1;
+            }
+        }
+    }
 }
 
 /// The length of the first value of a text. All of it if the value is not JSON: the parser says what is wrong.

@@ -3,7 +3,7 @@
 use plugin_sdk::Problem;
 
 /// The text of one document of a stream.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Part {
     /// The number of lines before the text.
     pub(super) lines: u32,
@@ -11,35 +11,31 @@ pub(super) struct Part {
     pub(super) text: String,
 }
 
-/// Splits a stream at its lines `---`.
+/// Splits a stream at its lines `---`. Parts without content are left out.
 ///
 /// # Errors
 /// The first place where `kubectl` would ignore a part of the text, or read it by other rules.
 pub(super) fn split(text: &str) -> Result<Vec<Part>, Problem> {
-    let mut parts = Vec::new();
-    let mut part = Part {
-        lines: 0,
-        text: String::new(),
-    };
-    let mut state = State::Before;
-    for (number, line) in (1..).zip(text.strip_prefix('\u{feff}').unwrap_or(text).lines()) {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let (mut parts, mut part, mut state) = (Vec::new(), Part::default(), State::Before);
+    for (number, line) in (1..).zip(text.lines()) {
         check_characters(number, line)?;
         if is_separator(line) {
-            parts.push(std::mem::replace(
-                &mut part,
-                Part {
-                    lines: number,
-                    text: String::new(),
-                },
-            ));
+            let next = Part {
+                lines: number,
+                text: String::new(),
+            };
+            parts.extend(
+                Some(std::mem::replace(&mut part, next)).filter(|_| state != State::Before),
+            );
             state = State::Before;
-            continue;
+        } else {
+            state = state.after(number, line)?;
+            part.text.push_str(line);
+            part.text.push('\n');
         }
-        state = state.after(number, line)?;
-        part.text.push_str(line);
-        part.text.push('\n');
     }
-    parts.push(part);
+    parts.extend(Some(part).filter(|_| state != State::Before));
     Ok(parts)
 }
 

@@ -268,3 +268,15 @@ fn r45_kubernetes_lists_are_unpacked_with_the_positions_of_their_items() {
         assert!(problem.starts_with(why), "{text:?}: {problem}");
     }
 }
+
+#[test]
+fn many_small_documents_cost_linear_time() {
+    let limits = Limits::default();
+    let empty = "---\n".repeat(200_000);
+    assert_eq!(KubernetesYaml::parse(&empty, &limits), Ok(vec![]));
+    let json = KubernetesYaml::parse(&"{}".repeat(200_000), &limits).unwrap();
+    assert_eq!(
+        json.last().map(|node| (node.line, node.column)),
+        Some((1, 399_999))
+    );
+}
