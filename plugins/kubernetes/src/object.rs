@@ -158,6 +158,9 @@ impl Object {
     }
 }
 
+/// How expressions of common template languages begin. No identity of an object contains one, in quotes or not.
+const TEMPLATES: [&str; 4] = ["{{", "{%", "<%", "${"];
+
 /// Reads fields of a document, and collects what is wrong with them.
 struct Fields<'d> {
     document: &'d Document,
@@ -173,6 +176,13 @@ impl Fields<'_> {
     fn text(&mut self, path: &str) -> Option<Box<str>> {
         match self.value(path) {
             None | Some(Value::Null) => None,
+            Some(Value::String(text)) if TEMPLATES.iter().any(|open| text.contains(open)) => {
+                let message = format!(
+                    "`{text}` looks like a template; render it first, for example with an exec source"
+                );
+                self.wrong(path, &message);
+                None
+            }
             Some(Value::String(text)) => Some(text.clone()).filter(|text| !text.is_empty()),
             Some(_) => {
                 self.wrong(path, "must be a text; quote it");

@@ -108,6 +108,10 @@ fn r43_kubernetes_objects_without_identity_are_refused_with_every_problem() {
             "m.yaml#0:1:7: kind: a kustomization is no object of a cluster; render it first",
         ),
         (
+            "kind: A\napiVersion: v1\nmetadata: {name: '${NAME}'}\n",
+            "m.yaml#0:3:18: metadata.name: `${NAME}` looks like a template; render it first",
+        ),
+        (
             "kind: A\nmetadata: {name: {{ .Release.Name }}}\n",
             "m.yaml:2:18: looks like a template: `{{` begins an expression; render it first, for example with an exec source",
         ),

@@ -119,6 +119,14 @@ fn r45_kubernetes_keys_are_texts_as_kubectl_converts_them() {
     for (text, why) in [
         ("1.5: a", "1:1: a key must not be a number with a fraction"),
         ("~: a", "1:1: a key must not be empty or null"),
+        (
+            "v: [a:]",
+            "1:5: kubectl takes the colon as a part of the key",
+        ),
+        (
+            "v: {a:,b: 1}",
+            "1:5: kubectl takes the colon as a part of the key",
+        ),
         ("a: 1\na: 2", "2:1: the key `a` appears twice"),
         ("on: 1\nyes: 2", "2:1: the key `true` appears twice"),
         ("1: a\n\"1\": b", "2:1: the key `1` appears twice"),
@@ -175,6 +183,7 @@ fn r45_kubernetes_streams_are_separated_as_kubectl_separates_them() {
         Ok(vec![json!({"a": "x\n"})]),
         "kubectl ends the last line"
     );
+    assert_eq!(objects("# nothing\n...\n"), Ok(vec![]));
     assert_eq!(objects("\u{feff}a: 1\n---"), Ok(vec![json!({"a": 1})]));
     for (text, why) in [
         (
