@@ -23,8 +23,9 @@ impl Dialect for Kubectl {
     }
 
     fn key(&self, scalar: &Scalar<'_>) -> Result<Box<str>, String> {
-        let rest = scalar.rest.strip_prefix(':').unwrap_or_default();
-        if scalar.plain && rest.starts_with([',', '[', ']', '{', '}']) {
+        let rest = scalar.rest.trim_start().strip_prefix(':');
+        let is_joined = |rest: &str| rest.starts_with([',', '[', ']', '{', '}']);
+        if scalar.plain && rest.is_some_and(is_joined) {
             return Err(
                 "kubectl takes the colon as a part of the key; write a space after it".into(),
             );

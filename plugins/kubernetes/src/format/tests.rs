@@ -124,6 +124,10 @@ fn r45_kubernetes_keys_are_texts_as_kubectl_converts_them() {
             "1:5: kubectl takes the colon as a part of the key",
         ),
         (
+            "v: [a :]",
+            "1:5: kubectl takes the colon as a part of the key",
+        ),
+        (
             "v: {a:,b: 1}",
             "1:5: kubectl takes the colon as a part of the key",
         ),
