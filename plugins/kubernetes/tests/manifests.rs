@@ -5,7 +5,7 @@
 use std::{fs, path::Path};
 
 use plugin_sdk::{Problems, SourceOfTruth, Update, conformance};
-use plugins_kubernetes::Manifests;
+use plugins_kubernetes::{KubernetesYaml, Manifests};
 use proptest::prelude::*;
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -177,6 +177,21 @@ fn r43_kubernetes_object_that_moves_to_another_file_stays_the_same() {
             .iter()
             .all(|document| before.documents.contains(document))
     );
+}
+
+#[cfg(unix)]
+#[test]
+fn r43_kubernetes_objects_that_a_program_prints_are_known_by_name_and_once() {
+    let print = |text: &str| {
+        let exec =
+            prodspec_gen::Exec::new("cluster", "/bin/sh").args(["-c", "printf %s \"$0\"", text]);
+        runtime().block_on(exec.format::<KubernetesYaml>().read())
+    };
+    let once = print(&map("a", 1)).unwrap();
+    assert_eq!(once.documents[0].name(), "ConfigMap/prod/a");
+    let twice = print(&format!("{}---\n{}", map("a", 1), map("a", 2)));
+    let twice = twice.unwrap_err().to_string();
+    assert!(twice.contains("#0") && twice.contains("#1"), "{twice}");
 }
 
 #[test]

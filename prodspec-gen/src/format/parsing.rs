@@ -1,11 +1,11 @@
 //! How the text of a source becomes documents: UTF-8, complete, within the limits, with problems that name source and
 //! position. The same for a file and for the output of a program.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use plugin_sdk::{
     Document, Problem, Problems,
-    document::{FieldPath, Value},
+    document::{DocumentKey, FieldPath, Value},
 };
 
 use super::{Format, Limits, wrong};
@@ -55,9 +55,27 @@ impl Parsing {
         let numbered = (0..).zip(nodes);
         let documents =
             numbered.map(|(index, root)| Document::new(&self.source, path, index, root));
-        match &self.named_by {
+        let documents = match &self.named_by {
             Some(field) => self.named(field, documents),
             None => self.named_as::<F>(documents),
+        }?;
+        self.check_once(&documents)?;
+        Ok(documents)
+    }
+
+    /// Checks that no two documents of one text have the same name.
+    fn check_once(&self, documents: &[Document]) -> Result<(), Problems> {
+        let mut seen: BTreeMap<&DocumentKey, &Document> = BTreeMap::new();
+        let mut problems = Problems::none();
+        for document in documents {
+            if let Some(other) = seen.insert(document.key(), document) {
+                let message = format!("has the same name as {}; rename one", other.place());
+                problems.push(self.said(document.problem(message)));
+            }
+        }
+        match problems.is_empty() {
+            true => Ok(()),
+            false => Err(problems),
         }
     }
 
