@@ -23,12 +23,13 @@ const ENGINES: [&str; 5] = [
     "annealing-workflow",
 ];
 const BACKENDS: [&str; 2] = ["control-plane-store-sqlite", "control-plane-store-postgres"];
-const PROGRAMS: [&str; 7] = [
+const PROGRAMS: [&str; 8] = [
     "anneal",
     "embedded",
     "testbed",
     "shakespeare",
     "tour",
+    "web-service",
     "simulation",
     "benches",
 ];

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use control_plane_runtime::Runtime;
 use futures::future::join_all;
 use plugin_sdk::{Candidate, Problem, Problems};
-use prodspec_model::{Asset, AssetId, Incarnation};
+use prodspec_model::{Asset, AssetId, Incarnation, Snapshot};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use similar::TextDiff;
@@ -127,12 +127,24 @@ impl Rendered {
     /// # Errors
     /// If an asset cannot be written as YAML.
     pub fn diff(&self, before: &Incarnation) -> Result<String, Problem> {
+        self.diff_of(before.snapshot(), &before.id().to_string())
+    }
+
+    /// As [`diff`](Self::diff), against the assets of other sources: those of another branch, for example.
+    ///
+    /// # Errors
+    /// If an asset cannot be written as YAML.
+    pub fn diff_to(&self, before: &Self) -> Result<String, Problem> {
+        self.diff_of(&before.candidate.snapshot, "the other")
+    }
+
+    fn diff_of(&self, before: &Snapshot, name: &str) -> Result<String, Problem> {
         let mut diff = String::new();
-        for change in before.snapshot().diff(&self.candidate.snapshot) {
+        for change in before.diff(&self.candidate.snapshot) {
             let text = |side: &Option<Asset>| side.as_ref().map_or(Ok(String::new()), yaml);
             let (old, new) = (text(&change.before)?, text(&change.after)?);
             let (from, to) = (
-                format!("{} at {}", change.id(), before.id()),
+                format!("{} at {name}", change.id()),
                 format!("{} rendered", change.id()),
             );
             let name = |side: &Option<Asset>, name| match side {
