@@ -92,7 +92,7 @@ fn a_hostile_manifest_is_shown_plainly(town: &Shell) {
         checked.text
     );
     assert!(
-        checked.text.contains("u\\u{1b}[2J\\u{a}production matches"),
+        checked.text.contains("u\\u001b[2J\\nproduction matches"),
         "{}",
         checked.text
     );
