@@ -2,12 +2,11 @@
 
 use std::fmt::Write as _;
 
-use control_plane_runtime::Runtime;
+use control_plane_runtime::{Runtime, blocking, timeout_at};
 use futures::future::join_all;
 use plugin_sdk::{Candidate, Problem, Problems};
 use prodspec_model::{Asset, AssetId, Incarnation, Snapshot};
 use serde::Serialize;
-use serde_json::value::RawValue;
 use similar::TextDiff;
 
 use crate::{
@@ -64,16 +63,15 @@ impl Pipeline {
             (source.name(), reading)
         });
         let readings: Readings = join_all(reads).await.into_iter().collect();
-        let mut memo = Memo::new();
-        let draft = memo.draft(self, readings, None);
-        let draft = draft.map_err(|refused| refused.problems)?;
-        let (candidate, warnings) = (draft.candidate.clone(), draft.warnings.clone());
-        memo.accept(draft);
-        Ok(Rendered {
-            candidate,
-            warnings,
-            memo,
-        })
+        let (pipeline, allowed) = (self.clone(), self.0.timing.generate_deadline);
+        let deadline = runtime.now().mono + allowed;
+        let rendered = blocking(runtime, move || Rendered::of(&pipeline, readings));
+        let message = match timeout_at(runtime, deadline, rendered).await {
+            Some(Some(rendered)) => return rendered,
+            Some(None) => "the run of generators panicked; fix the generator".to_owned(),
+            None => format!("generators did not end within {allowed:?}; fix the slow generator"),
+        };
+        Err(Problem::new(message).into())
     }
 }
 
@@ -89,6 +87,20 @@ struct Written<'a> {
 }
 
 impl Rendered {
+    /// Runs the generators and validators on a thread for blocking work, because they can compute for a long time.
+    fn of(pipeline: &Pipeline, readings: Readings) -> Result<Self, Problems> {
+        let mut memo = Memo::new();
+        let draft = memo.draft(pipeline, readings, None);
+        let draft = draft.map_err(|refused| refused.problems)?;
+        let (candidate, warnings) = (draft.candidate.clone(), draft.warnings.clone());
+        memo.accept(draft);
+        Ok(Self {
+            candidate,
+            warnings,
+            memo,
+        })
+    }
+
     /// All assets, as a candidate for a seal.
     pub fn candidate(&self) -> &Candidate {
         &self.candidate
@@ -163,8 +175,7 @@ impl Rendered {
 /// One asset as a YAML document.
 fn yaml(asset: &Asset) -> Result<String, Problem> {
     let value = |json: &str| {
-        let raw: Result<&RawValue, _> = serde_json::from_str(json);
-        let value = raw.and_then(|raw| serde_json::from_str(raw.get()));
+        let value = serde_json::from_str(json);
         value.map_err(|error| Problem::new(error).asset(asset.id()))
     };
     let addons = asset

@@ -137,3 +137,35 @@ async fn r47_rendering_shows_assets_their_places_and_what_would_change() {
     let refused = pipeline.render(&runtime).await.unwrap_err().to_string();
     assert!(refused.starts_with("docs#0:1:4: "), "{refused}");
 }
+
+/// Tells on which thread it was called.
+struct Where(std::sync::mpsc::Sender<std::thread::ThreadId>);
+
+impl plugin_sdk::Generator for Where {
+    fn info(&self) -> plugin_sdk::GeneratorInfo {
+        plugin_sdk::GeneratorInfo::per_document("where", "docs")
+    }
+    fn generate(
+        &self,
+        _: &plugin_sdk::Input<'_>,
+        _: &mut plugin_sdk::Drafts,
+    ) -> Result<(), Problems> {
+        self.0.send(std::thread::current().id()).unwrap();
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn r44_rendering_generates_outside_of_the_executor() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("docs");
+    std::fs::write(&path, "a: 1").unwrap();
+    let (send, threads) = std::sync::mpsc::channel();
+    let pipeline = Pipeline::builder(prodspec_model::PartitionId::new("test").unwrap())
+        .source(YamlFile::new(&path))
+        .generator(Where(send))
+        .build()
+        .unwrap();
+    pipeline.render(&TokioRuntime::current()).await.unwrap();
+    assert_ne!(threads.recv().unwrap(), std::thread::current().id());
+}
