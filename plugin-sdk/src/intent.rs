@@ -60,11 +60,20 @@ impl AssetIntent {
         }
     }
 
-    /// Gives a deserialized intent its content. `incarnation` must have the id that the intent names.
-    #[must_use]
-    pub fn bind(self, incarnation: Incarnation) -> Self {
-        debug_assert_eq!(self.incarnation(), incarnation.id());
-        Self::find(incarnation, self.id().clone())
+    /// Gives a deserialized intent its content.
+    ///
+    /// # Errors
+    /// [`PluginError::Permanent`] if `incarnation` is not the one that the intent names.
+    pub fn bind(self, incarnation: Incarnation) -> Result<Self, PluginError> {
+        if self.incarnation() != incarnation.id() {
+            let message = format!(
+                "the request is about {}, and cannot be bound to {}; bind the incarnation that it names",
+                self.incarnation(),
+                incarnation.id()
+            );
+            return Err(PluginError::permanent(message));
+        }
+        Ok(Self::find(incarnation, self.id().clone()))
     }
 
     /// The id of the asset.
@@ -184,7 +193,10 @@ mod tests {
         assert_eq!(received.incarnation(), incarnation.id());
         let unbound = received.asset().unwrap_err().to_string();
         assert!(unbound.contains("bind"), "{unbound}");
-        received.intent = received.intent.bind(incarnation);
+        let other = testing::incarnation(2, [asset.clone()]);
+        let wrong = received.intent.clone().bind(other).unwrap_err().to_string();
+        assert!(wrong.contains("cannot be bound to test@2"), "{wrong}");
+        received.intent = received.intent.bind(incarnation).unwrap();
         assert_eq!(received.asset().unwrap(), asset);
     }
 
