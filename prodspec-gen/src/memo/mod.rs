@@ -82,6 +82,8 @@ pub(crate) struct Memo {
     documents: BTreeMap<DocumentKey, Document>,
     /// The result of each call, by stage and unit.
     units: BTreeMap<(usize, UnitKey), Call>,
+    /// The units whose calls have warnings.
+    warned: BTreeSet<(usize, UnitKey)>,
     /// The units whose calls looked an asset up, by stage and asset.
     look_ups: BTreeMap<(usize, AssetId), BTreeSet<UnitKey>>,
     /// All versions of each asset, in the order of the stages. The last version is the asset's content.
@@ -340,6 +342,10 @@ impl Memo {
             let units = self.look_ups.entry((*stage, id.clone()));
             units.or_default().insert(unit.clone());
         }
+        match call.warnings.is_empty() {
+            true => self.warned.remove(&key),
+            false => self.warned.insert(key.clone()),
+        };
         if call.is_empty() {
             self.units.remove(&key);
         } else {

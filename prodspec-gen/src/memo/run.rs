@@ -68,7 +68,8 @@ impl<'p> Run<'p> {
 
     /// The warnings of all calls, including the calls that were not repeated.
     fn warnings(&self) -> Problems {
-        let kept = self.memo.units.iter();
+        let warned = self.memo.warned.iter();
+        let kept = warned.filter_map(|key| self.memo.units.get_key_value(key));
         let kept = kept.filter(|(key, _)| !self.overlay.units.contains_key(*key));
         let valid = |(stage, unit): &(usize, UnitKey)| {
             let is_stale = || self.stale.contains(&(*stage, unit.clone()));

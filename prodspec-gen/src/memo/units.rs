@@ -45,13 +45,14 @@ impl Run<'_> {
     ) -> impl Iterator<Item = &DocumentKey> {
         let changed = self.overlay.documents.keys();
         let changed = changed.filter(move |key| key.source == *source);
-        let rest = self.memo.documents_of(source).map(|(key, _)| key);
-        changed.chain(rest.filter(move |_| all))
+        let rest = all.then(|| self.memo.documents_of(source).map(|(key, _)| key));
+        changed.chain(rest.into_iter().flatten())
     }
 
     fn assets(&self, stage: usize, type_name: &str, all: bool) -> BTreeSet<UnitKey> {
         let changed = self.overlay.versions.keys();
-        let rest = self.memo.versions.keys().filter(|_| all);
+        let rest = all.then(|| self.memo.versions.keys());
+        let rest = rest.into_iter().flatten();
         let concerned = |id: &&AssetId| {
             let is = |asset: &Asset| asset.type_str() == type_name;
             self.remembered(id, stage).is_some_and(is) || self.before(id, stage).is_some_and(is)
