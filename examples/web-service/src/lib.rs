@@ -6,7 +6,7 @@ mod services;
 
 use std::path::Path;
 
-use control_plane::generation::pipeline::{Error, Pipeline};
+use control_plane::generation::Pipeline;
 use control_plane::prelude::*;
 
 use assets::{Alert, Balancer, Job};
@@ -21,9 +21,8 @@ pub const SOURCE: &str = "services";
 ///
 /// # Errors
 /// If the parts do not make a pipeline.
-pub fn pipeline(file: &Path) -> Result<Pipeline, Error> {
-    let partition = PartitionId::new("web").map_err(|_| Error::Empty)?;
-    Pipeline::builder(partition)
+pub fn pipeline(file: &Path) -> Result<Pipeline, BoxError> {
+    let pipeline = Pipeline::builder(PartitionId::new("web")?)
         .source(YamlFile::watch(file).named(SOURCE))
         .generator(Services)
         .generator(Dependencies)
@@ -35,5 +34,6 @@ pub fn pipeline(file: &Path) -> Result<Pipeline, Error> {
         )
         .asset_type(AssetType::<Balancer>::new().described())
         .asset_type(AssetType::<Alert>::new().described())
-        .build()
+        .build()?;
+    Ok(pipeline)
 }

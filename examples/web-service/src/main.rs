@@ -39,9 +39,6 @@ enum Command {
     Schemas {
         /// The directory, which is made if it is missing.
         directory: PathBuf,
-        /// The file with services.
-        #[arg(default_value = SERVICES)]
-        file: PathBuf,
     },
 }
 
@@ -70,8 +67,9 @@ async fn main() -> Result<(), BoxError> {
                 None => return Err(format!("no asset `{asset}`; `render` prints all").into()),
             }
         }
-        Command::Schemas { directory, file } => {
-            let written = web_service::pipeline(&file)?.write_schemas(&directory)?;
+        Command::Schemas { directory } => {
+            let pipeline = web_service::pipeline(SERVICES.as_ref())?;
+            let written = pipeline.write_schemas(&directory)?;
             println!("wrote {written} schemas to {}", directory.display());
         }
     }
