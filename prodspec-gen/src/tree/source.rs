@@ -199,6 +199,8 @@ impl Memory {
         let last = self.revision.as_ref().filter(|_| complete);
         if let Some(mut snapshot) = tree.look(last, stop)? {
             let revision = snapshot.revision();
+            // Until all files are taken in, a tree must not answer that nothing has changed.
+            self.revision = None;
             let taken = self.take::<F>(settings, &mut *snapshot, stop);
             taken.map_err(|problems| at(&revision, problems))?;
             self.revision = Some(revision);

@@ -227,6 +227,24 @@ fn r43_unchanged_archive_is_not_opened_again() {
 }
 
 #[tokio::test]
+async fn r44_damaged_archive_is_refused_at_each_reading_until_it_is_whole() {
+    let whole = packed(&[("a.yaml", "a: 1")]);
+    let disk = OnDisk::of(whole.clone());
+    let mut tar = disk.tar();
+    tar.now = Some(SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 33));
+    let source = tar.yaml();
+    let known = source.read().await.unwrap().revision;
+    write(&disk.path(), whole[..600].to_vec());
+    for _ in 0..3 {
+        let said = source.read_since(&known).await.unwrap_err().to_string();
+        assert!(said.contains("is cut off"), "{said}");
+    }
+    write(&disk.path(), whole);
+    let again = source.read_since(&known).await.unwrap();
+    assert_eq!(again, Update::Same);
+}
+
+#[tokio::test]
 async fn r43_archive_keeps_the_laws_of_sources() {
     let disk = OnDisk::of(packed(&[("a.yaml", "a: 1")]));
     let change = |files: &'static [(&'static str, &'static str)]| {
