@@ -234,7 +234,7 @@ async fn r44_damaged_archive_is_refused_at_each_reading_until_it_is_whole() {
     tar.now = Some(SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 33));
     let source = tar.yaml();
     let known = source.read().await.unwrap().revision;
-    write(&disk.path(), whole[..600].to_vec());
+    write(&disk.path(), &whole[..600]);
     for _ in 0..3 {
         let said = source.read_since(&known).await.unwrap_err().to_string();
         assert!(said.contains("is cut off"), "{said}");
