@@ -9,6 +9,7 @@ mod claim;
 pub mod conformance;
 pub mod diff;
 pub mod document;
+pub mod edit;
 pub mod error;
 pub mod generate;
 pub mod health;
@@ -38,6 +39,7 @@ pub use check::{
 pub use claim::{Claim, Key, Quota};
 pub use diff::{Change, Diff, DiffRequest, Effects, FieldChange, Observed, Transition};
 pub use document::{Document, FieldPath, Located};
+pub use edit::{ChangeId, EditError, EditableSource, FieldEdit, Proposal, SourceChange};
 pub use error::{BoxError, with_causes};
 pub use generate::{Drafts, Entry, Generator, GeneratorInfo, Input};
 pub use health::{

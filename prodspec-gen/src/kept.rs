@@ -83,6 +83,11 @@ impl<S: Placed> Kept<S> {
         self.files.iter().map(|file| &file.state)
     }
 
+    /// The state and the documents of each file, sorted by path.
+    pub(crate) fn files(&self) -> impl Iterator<Item = (&S, &Parsed)> {
+        self.files.iter().map(|file| (&file.state, &file.documents))
+    }
+
     /// Takes in the files of a reading, sorted by path. `look` finds out about each of them, and gets the state that is
     /// kept of it.
     pub(crate) fn take<F: Placed>(

@@ -87,6 +87,11 @@ impl Document {
         }
     }
 
+    /// The file or table of the document within its source, and the index of the document there.
+    pub fn file(&self) -> (&str, u32) {
+        (&self.0.place.0, self.0.place.1)
+    }
+
     /// The outermost value of the document.
     pub fn root(&self) -> &Node {
         &self.0.root

@@ -92,6 +92,24 @@ impl Node {
         }
     }
 
+    /// The value as JSON, without positions.
+    pub fn to_json(&self) -> serde_json::Value {
+        use serde_json::Value as Json;
+        match &self.value {
+            Value::Null => Json::Null,
+            Value::Bool(is) => Json::Bool(*is),
+            Value::Int(int) => Json::from(*int),
+            Value::Uint(uint) => Json::from(*uint),
+            Value::Float(float) => Json::from(*float),
+            Value::String(text) => Json::String(text.to_string()),
+            Value::Sequence(items) => Json::Array(items.iter().map(Self::to_json).collect()),
+            Value::Map(entries) => {
+                let entry = |(name, node): &(Name, Self)| (name.text.to_string(), node.to_json());
+                Json::Object(entries.iter().map(entry).collect())
+            }
+        }
+    }
+
     fn child(&self, step: &Step) -> Option<&Self> {
         match (step, &self.value) {
             (Step::Key(key), Value::Map(entries)) => {

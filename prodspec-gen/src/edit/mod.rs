@@ -26,6 +26,7 @@
 //! ```
 
 mod block;
+pub(crate) mod file;
 mod flow;
 mod json_tree;
 mod place;
@@ -39,6 +40,7 @@ mod tests;
 mod text;
 mod toml_tree;
 mod tree;
+pub(crate) mod value;
 mod ways;
 mod write;
 mod yaml_tree;
@@ -50,7 +52,34 @@ use serde_json::Value;
 pub use refused::Refused;
 
 use self::{ways::Syntax, write::Dialect};
-use crate::format::Limits;
+use crate::format::{Format, Json, Limits, Toml, Yaml};
+
+/// A file format whose texts can be edited. Sources of such files are editable.
+pub trait EditFormat: Format {
+    /// Makes all `edits` of a text, or none.
+    ///
+    /// # Errors
+    /// As [`yaml`](fn@yaml).
+    fn edit(text: &str, edits: &[Edit], limits: &Limits) -> Result<String, Refused>;
+}
+
+impl EditFormat for Yaml {
+    fn edit(text: &str, edits: &[Edit], limits: &Limits) -> Result<String, Refused> {
+        yaml(text, edits, limits)
+    }
+}
+
+impl EditFormat for Json {
+    fn edit(text: &str, edits: &[Edit], limits: &Limits) -> Result<String, Refused> {
+        json(text, edits, limits)
+    }
+}
+
+impl EditFormat for Toml {
+    fn edit(text: &str, edits: &[Edit], limits: &Limits) -> Result<String, Refused> {
+        toml(text, edits, limits)
+    }
+}
 
 /// The change of one field of one document in a file.
 ///

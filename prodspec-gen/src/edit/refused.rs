@@ -92,3 +92,24 @@ pub enum Refused {
         reason: String,
     },
 }
+
+impl Refused {
+    /// The refusal as a problem of the file `file` of a source.
+    pub(crate) fn problem(&self, file: &str) -> Problem {
+        let (path, line) = match self {
+            Self::Unparsed(problem) => {
+                return Problem::new(self).at(file, problem.line, problem.column);
+            }
+            Self::NoField { path, line, .. }
+            | Self::Unexpected { path, line, .. }
+            | Self::Shared { path, line, .. }
+            | Self::NotProven { path, line, .. } => (path.to_string(), *line),
+            Self::Overlap { second, .. } => (second.to_string(), 0),
+            Self::TooLarge { .. } | Self::NoDocument { .. } | Self::WholeDocument => {
+                (String::new(), 0)
+            }
+        };
+        let line = u32::try_from(line).unwrap_or(u32::MAX);
+        Problem::new(self).field(path).at(file, line, line.min(1))
+    }
+}

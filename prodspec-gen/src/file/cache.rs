@@ -7,7 +7,7 @@ use plugin_sdk::{Document, Problem, Problems, Update};
 use prodspec_model::{Digest, Revision};
 
 use super::stable::{self, Found};
-use crate::kept::{Finding, Kept, Placed, at_same_place};
+use crate::kept::{Finding, Kept, Parsed, Placed, at_same_place};
 
 /// The files of one source as of the last reading, and what has changed since earlier ones.
 #[derive(Debug, Default)]
@@ -19,13 +19,14 @@ pub struct Cache {
 
 /// The state of one file as it was read last.
 #[derive(Debug)]
-struct State {
-    found: Found,
+pub(super) struct State {
+    pub(super) found: Found,
     /// Whether the state `found` tells the content: it is not read again.
     settled: bool,
     /// Digest of the file's name in its documents.
     name: Digest,
-    digest: Digest,
+    /// Digest of the file's content.
+    pub(super) digest: Digest,
 }
 
 impl Placed for State {
@@ -92,9 +93,22 @@ impl Cache {
         if !problems.is_empty() {
             return Err(problems);
         }
-        let files = self.files.states();
-        let revision = shape.revision(&mut files.map(|state| (state.name, state.digest)));
+        let revision = self.revision(shape, None);
         Ok(self.files.answer(revision, known))
+    }
+
+    /// The state and the documents of each file as of the last reading.
+    pub(super) fn files(&self) -> impl Iterator<Item = (&State, &Parsed)> {
+        self.files.files()
+    }
+
+    /// The revision of the source, as if the file at a path had a content with another digest.
+    pub(super) fn revision(&self, shape: &impl Shape, other: Option<(&Path, Digest)>) -> Revision {
+        let digests = self.files.states().map(|state| match other {
+            Some((path, digest)) if path == state.place() => (state.name, digest),
+            _ => (state.name, state.digest),
+        });
+        shape.revision(&mut { digests })
     }
 }
 

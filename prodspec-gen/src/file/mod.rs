@@ -2,6 +2,7 @@
 
 mod cache;
 mod directory;
+mod editing;
 pub(crate) mod links;
 mod one;
 mod reader;
@@ -19,7 +20,7 @@ use plugin_sdk::{Problems, Reading, SourceOfTruth, Update, document::FieldPath};
 use prodspec_model::{Revision, SourceName};
 
 use self::{cache::Shape, settings::Settings};
-pub use self::{directory::Folder, one::OneFile, reader::FileReader};
+pub use self::{directory::Folder, editing::EditShape, one::OneFile, reader::FileReader};
 use crate::format::{Json, Limits, Toml, Yaml};
 
 /// A YAML file with one or more documents. The file is read completely or not at all; an empty file is an error.

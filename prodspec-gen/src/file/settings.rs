@@ -112,23 +112,25 @@ impl Settings {
         now: SystemTime,
         known: Option<&Revision>,
     ) -> Result<Update, Problems> {
-        let mut shared = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        // A reading that panics leaves an empty cache: the next one reads everything.
-        let mut cache = std::mem::take(&mut *shared);
-        let read = cache.read(shape, &self.path, self.parsing.limits.bytes, now, known);
-        *shared = cache;
+        let cap = self.parsing.limits.bytes;
+        let read = self.with_cache(|cache| cache.read(shape, &self.path, cap, now, known));
         read.map_err(|problems| self.parsing.said_all(problems))
+    }
+
+    /// Uses the cache, while no other reading does. A use that panics leaves an empty cache: the next reading reads
+    /// everything.
+    pub(super) fn with_cache<T>(&self, used: impl FnOnce(&mut Cache) -> T) -> T {
+        let mut shared = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = std::mem::take(&mut *shared);
+        let result = used(&mut cache);
+        *shared = cache;
+        result
     }
 
     /// The complete content.
     pub(super) async fn whole<S: Shape + From<Self>>(&self) -> Result<Reading, Problems> {
-        match self.read::<S>(None).await? {
-            Update::Whole(reading) => Ok(reading),
-            _ => Err(self
-                .parsing
-                .said(Problem::new("gave no complete reading; report this error"))
-                .into()),
-        }
+        let update = self.read::<S>(None).await?;
+        complete(update).map_err(|problem| self.parsing.said(problem).into())
     }
 
     pub(super) fn changes(&self) -> BoxStream<'static, ()> {
@@ -137,5 +139,13 @@ impl Settings {
         } else {
             futures::stream::pending().boxed()
         }
+    }
+}
+
+/// The reading in an update of a caller that knows no revision.
+pub(super) fn complete(update: Update) -> Result<Reading, Problem> {
+    match update {
+        Update::Whole(reading) => Ok(reading),
+        _ => Err(Problem::new("gave no complete reading; report this error")),
     }
 }

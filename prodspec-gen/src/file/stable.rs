@@ -16,13 +16,14 @@ use super::links::Links;
 use crate::kept::Placed;
 
 /// Number of times that files are read while they keep changing, before it is reported as a problem.
-const TRIES: u32 = 5;
+pub(super) const TRIES: u32 = 5;
 
 /// The age from which the state of a file tells its content. Longer than a tick of the clock of any file system.
 const TICK: Duration = Duration::from_secs(3);
 
 /// The message of that problem.
-const CHANGES: &str = "changes while it is being read; read it again when it no longer changes";
+pub(super) const CHANGES: &str =
+    "changes while it is being read; read it again when it no longer changes";
 
 /// Pairs of a file's path and its bytes.
 pub(crate) type Files = Vec<(PathBuf, Vec<u8>)>;
@@ -95,6 +96,11 @@ impl Found {
         Self { path, there }
     }
 
+    /// The path of the file without links. `None`: it cannot be read.
+    pub(super) fn target(&self) -> Option<&Path> {
+        self.there.as_ref().ok().map(|there| &*there.target)
+    }
+
     /// The length of the file in bytes. Zero if it cannot be read.
     fn len(&self) -> u64 {
         self.there.as_ref().map_or(0, |there| there.seen.len)
@@ -108,7 +114,7 @@ impl Found {
     }
 
     /// Reads the file, which may have at most `cap` bytes. `None`: the file has changed since it was found.
-    fn read(&self, cap: u64) -> Result<Option<Vec<u8>>, Problem> {
+    pub(super) fn read(&self, cap: u64) -> Result<Option<Vec<u8>>, Problem> {
         let There { target, seen } = self.there.as_ref().map_err(Problem::clone)?;
         if seen.len > cap {
             let message = format!("{} bytes long, {cap} are allowed; split the file", seen.len);
