@@ -103,7 +103,19 @@ pub async fn load_all<R: Record>(
     store: &(impl Store + ?Sized),
     partition: &PartitionId,
 ) -> Result<Vec<(String, Stored<R>)>, Error> {
-    let each = load_each(store, partition).await?.into_iter();
+    load_prefix(store, partition, "").await
+}
+
+/// Reads the records of one kind in `partition` whose names begin with `prefix`, as [`load_all`] does.
+///
+/// # Errors
+/// As for [`load`].
+pub async fn load_prefix<R: Record>(
+    store: &(impl Store + ?Sized),
+    partition: &PartitionId,
+    prefix: &str,
+) -> Result<Vec<(String, Stored<R>)>, Error> {
+    let each = load_range(store, partition, prefix).await?.into_iter();
     each.map(|(name, record)| Ok((name, record?))).collect()
 }
 
@@ -116,13 +128,21 @@ pub async fn load_each<R: Record>(
     store: &(impl Store + ?Sized),
     partition: &PartitionId,
 ) -> Result<Vec<(String, Result<Stored<R>, Error>)>, Error> {
-    let mut rest = Some(range(partition, R::KIND));
-    let prefix = rest.as_ref().map_or(0, |range| range.start.as_str().len());
+    load_range(store, partition, "").await
+}
+
+async fn load_range<R: Record>(
+    store: &(impl Store + ?Sized),
+    partition: &PartitionId,
+    prefix: &str,
+) -> Result<Vec<(String, Result<Stored<R>, Error>)>, Error> {
+    let start = format!("{}/{partition}/", R::KIND);
+    let mut rest = Some(KeyRange::prefix(&format!("{start}{prefix}")));
     let mut all = Vec::new();
     while let Some(range) = rest {
         let page = store.scan(range, PAGE).await?;
         for (key, row) in &page.rows {
-            all.push((key.as_str()[prefix..].to_owned(), decode(key, row)));
+            all.push((key.as_str()[start.len()..].to_owned(), decode(key, row)));
         }
         rest = page.rest;
     }

@@ -2,14 +2,18 @@
 //! on each other.
 
 mod asset;
+mod change;
 mod decision;
+mod field;
 mod open;
 mod people;
 mod rollout;
 mod stopped;
 
 pub use asset::{AssetRecord, Floor, Orphaned, Settled, Taken, Unhealthy};
+pub use change::ChangeRecord;
 pub use decision::{AllowedBy, Decision, Decisions, Outcome, Trigger, excerpt};
+pub use field::{HeldField, Holder, Ledger, Overwritten};
 pub use open::{OpenPush, Owned, ReliedOn};
 pub use people::{Approval, By, Ended, Override, Pause, Scope, Used};
 pub use rollout::GroupHead;
