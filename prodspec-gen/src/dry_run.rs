@@ -1,11 +1,13 @@
 //! Dry runs of a pipeline: the run of a memo without a past, judged by the guards, of which nothing is sealed.
 
-use std::collections::BTreeMap;
-
 use plugin_sdk::{Candidate, Problems, Reading, Update};
 use prodspec_model::{Incarnation, SourceName};
 
-use crate::{guard, memo::Memo, pipeline::Pipeline};
+use crate::{
+    guard,
+    memo::{Memo, Readings},
+    pipeline::Pipeline,
+};
 
 impl Pipeline {
     /// The incarnation that these readings would make from `parent`. Nothing is sealed, and external validators are not
@@ -18,11 +20,20 @@ impl Pipeline {
         readings: impl IntoIterator<Item = (N, Reading)>,
         parent: Option<&Incarnation>,
     ) -> Result<Candidate, Problems> {
-        let readings: BTreeMap<_, _> = readings
+        let readings: Readings = readings
             .into_iter()
             .map(|(name, reading)| (SourceName(name.as_ref().into()), Ok(Update::Whole(reading))))
             .collect();
-        let memo = Memo::new();
+        self.judged(&Memo::new(), readings, parent)
+    }
+
+    /// The incarnation that `readings` would make from `parent`, with what `memo` remembers, judged by the guards.
+    pub(crate) fn judged(
+        &self,
+        memo: &Memo,
+        readings: Readings,
+        parent: Option<&Incarnation>,
+    ) -> Result<Candidate, Problems> {
         let (candidate, mut problems, run) = match memo.draft(self, readings, parent) {
             Ok(draft) => (
                 Some(draft.candidate),

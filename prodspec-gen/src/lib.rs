@@ -21,6 +21,7 @@ pub mod seal;
 pub mod shell;
 mod status;
 mod store_sealer;
+mod table;
 #[cfg(test)]
 mod testing;
 mod trace;
@@ -38,6 +39,7 @@ pub use seal::{Seal, Sealer};
 pub use shell::{Handle, Regeneration};
 pub use status::Status;
 pub use store_sealer::{NotInForce, StoreSealer};
+pub use table::Table;
 pub use trace::{Place, Trace};
 
 /// The runtime crate: the clock and the tasks that callers pass in.

@@ -7,16 +7,17 @@ use std::{
 };
 
 use plugin_sdk::{
-    AssetType, AssetTypes, ExternalValidator, Generator, SourceOfTruth, Validator,
+    AssetType, AssetTypes, EditableSource, ExternalValidator, Generator, SourceOfTruth, Validator,
     document::FieldPath, generate::Unit,
 };
 use prodspec_model::{Message, PartitionId, SourceName};
 
-use super::{External, Inner, Pipeline, Stage, error::Error, graph};
+use super::{Editable, External, Inner, Pipeline, Stage, error::Error, graph};
 use crate::{
     abandoned::Abandoned,
     guard::{GrowthGuard, Guards, ShrinkGuard},
     kernel::Timing,
+    table::Table,
 };
 
 /// A pipeline under construction. [`Builder::build`] checks it.
@@ -31,6 +32,7 @@ impl Builder {
             inner: Inner {
                 partition,
                 sources: Vec::new(),
+                editable: BTreeMap::new(),
                 late: BTreeMap::new(),
                 generators: Vec::new(),
                 validators: Vec::new(),
@@ -46,6 +48,22 @@ impl Builder {
     pub fn source(mut self, source: impl SourceOfTruth) -> Self {
         self.inner.sources.push(Arc::new(source));
         self
+    }
+
+    /// Adds a source of truth whose fields programs may change. Its name must be unique in the pipeline.
+    pub fn editable(mut self, source: impl EditableSource) -> Self {
+        let source = Arc::new(source);
+        let editable = Editable::Source(source.clone());
+        self.inner.editable.insert(source.name(), editable);
+        self.inner.sources.push(source);
+        self
+    }
+
+    /// Adds a table as a source of truth. Programs may change it; its name must be unique in the pipeline.
+    pub fn table(mut self, table: Table) -> Self {
+        let editable = Editable::Table(table.clone());
+        self.inner.editable.insert(table.name(), editable);
+        self.source(table)
     }
 
     /// Adds a generator. Its name must be unique in the pipeline.

@@ -2,6 +2,7 @@
 //! is immutable.
 
 mod builder;
+mod editing;
 mod error;
 mod graph;
 
@@ -12,15 +13,15 @@ use std::{
 use control_plane_runtime::{NoAnswer, Runtime, call, timeout_at};
 use futures::FutureExt;
 use plugin_sdk::{
-    AssetTypes, ExternalValidator, Generator, GeneratorInfo, Problem, Problems, Reading,
-    SourceOfTruth, Update, Validator,
+    AssetTypes, EditableSource, ExternalValidator, Generator, GeneratorInfo, Problem, Problems,
+    Reading, SourceOfTruth, Update, Validator,
 };
 use prodspec_model::{PartitionId, Revision, SourceName};
 
 pub use builder::Builder;
 pub use error::Error;
 
-use crate::{abandoned::Abandoned, guard::Guards, kernel::Timing};
+use crate::{abandoned::Abandoned, guard::Guards, kernel::Timing, table::Table};
 
 /// The definition of how the sources of truth of one partition become intent. Cheap to clone.
 ///
@@ -83,6 +84,8 @@ pub struct Pipeline(pub(crate) Arc<Inner>);
 pub(crate) struct Inner {
     pub(crate) partition: PartitionId,
     pub(crate) sources: Vec<Arc<dyn SourceOfTruth>>,
+    /// The sources whose fields programs may change.
+    pub(crate) editable: BTreeMap<SourceName, Editable>,
     /// The readings of each source that did not end in time.
     pub(crate) late: BTreeMap<SourceName, Abandoned>,
     /// The generators, in an order in which every type is made before it is consumed.
@@ -92,6 +95,34 @@ pub(crate) struct Inner {
     pub(crate) types: Arc<AssetTypes>,
     pub(crate) guards: Guards,
     pub(crate) timing: Timing,
+}
+
+/// A source whose fields programs may change.
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum Editable {
+    /// A source that makes changes by itself.
+    Source(Arc<dyn EditableSource>),
+    /// A table, whose changes are part of a commit of the store.
+    Table(Table),
+}
+
+impl std::fmt::Debug for Editable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Editable")
+            .field(&self.source().name())
+            .finish()
+    }
+}
+
+impl Editable {
+    /// The source, without the difference.
+    pub fn source(&self) -> &dyn EditableSource {
+        match self {
+            Self::Source(source) => &**source,
+            Self::Table(table) => table,
+        }
+    }
 }
 
 /// One generator with its declared inputs and outputs.
@@ -123,6 +154,11 @@ impl Pipeline {
     /// The sources of truth that the pipeline reads.
     pub fn sources(&self) -> &[Arc<dyn SourceOfTruth>] {
         &self.0.sources
+    }
+
+    /// The source named `name`, if programs may change its fields.
+    pub fn editable(&self, name: &SourceName) -> Option<&Editable> {
+        self.0.editable.get(name)
     }
 
     /// The asset types and addon types that the pipeline declares.
@@ -180,7 +216,7 @@ impl Pipeline {
             let _running = running;
             asked.await
         };
-        let deadline = runtime.now().mono + self.0.timing.read_deadline;
+        let deadline = self.read_by(runtime);
         answered(&**source, call(runtime, deadline, read).await)
     }
 
@@ -193,7 +229,7 @@ impl Pipeline {
         runtime: &R,
         source: &dyn SourceOfTruth,
     ) -> Result<Reading, Problems> {
-        let deadline = runtime.now().mono + self.0.timing.read_deadline;
+        let deadline = self.read_by(runtime);
         let read = AssertUnwindSafe(source.read()).catch_unwind();
         let read = timeout_at(runtime, deadline, read).await;
         let read = read.ok_or(NoAnswer::Late);

@@ -3,10 +3,11 @@
 use std::{fmt, sync::Arc};
 
 use jiff::Timestamp;
-use plugin_sdk::{AssetTypes, BoxError};
-use prodspec_model::AssetId;
+use plugin_sdk::{AssetTypes, BoxError, Candidate, Problem, Problems, Reading};
+use prodspec_model::{AssetId, SourceName};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::trial;
 use crate::{
     overrides::{self, InForce, SealOverride},
     seal::Sealer,
@@ -14,8 +15,13 @@ use crate::{
     trace::Trace,
 };
 
-/// The id of an asset to trace, and where the answer goes.
-pub(super) type Question = (AssetId, oneshot::Sender<Option<Trace>>);
+/// A question about the memo, and where the answer goes.
+pub(super) enum Question {
+    /// Where does the asset come from?
+    Trace(AssetId, oneshot::Sender<Option<Trace>>),
+    /// What would the sources make if one of them had other content?
+    Trial(Box<trial::Question>),
+}
 
 /// Handle of a running regeneration: asks for runs and reads the status. Regeneration ends when the last handle is
 /// dropped.
@@ -71,8 +77,36 @@ impl Handle {
     /// ended.
     pub async fn trace(&self, asset: &AssetId) -> Option<Trace> {
         let (answer, answered) = oneshot::channel();
-        self.questions.send((asset.clone(), answer)).await.ok()?;
+        let question = Question::Trace(asset.clone(), answer);
+        self.questions.send(question).await.ok()?;
         answered.await.ok().flatten()
+    }
+
+    /// Finds out what the sources would make now if the source named `source` had the content `reading`. Costs what a run
+    /// for this change would cost. Nothing is sealed, and external validators are not asked.
+    ///
+    /// # Errors
+    /// All problems that sources, generators, validators and guards find, or one problem if regeneration has ended.
+    pub async fn try_reading(
+        &self,
+        source: SourceName,
+        reading: Reading,
+    ) -> Result<Candidate, Problems> {
+        let (answer, answered) = oneshot::channel();
+        let question = trial::Question {
+            source,
+            reading,
+            answer,
+        };
+        // If regeneration has ended, `answered` says so too.
+        let _ = self
+            .questions
+            .send(Question::Trial(Box::new(question)))
+            .await;
+        let ended = "generation has ended in this process; ask the process that owns the partition";
+        answered
+            .await
+            .unwrap_or_else(|_| Err(Problem::new(ended).into()))
     }
 
     /// Lets one change or content that a guard or an external validator refused pass, once: records the override, then

@@ -2,6 +2,7 @@
 //! status.
 
 mod handle;
+mod trial;
 mod work;
 
 use std::{collections::BTreeMap, future::Future, sync::Arc};
@@ -19,7 +20,7 @@ use tokio::sync::{mpsc, watch};
 pub use handle::Handle;
 use handle::Question;
 
-use self::work::Finished;
+use self::{trial::Trials, work::Finished};
 use crate::{
     kernel::{Effect, Event, Generated, Kernel, Verdict},
     memo::{Draft, Memo, Overlay, Readings, Refused},
@@ -91,10 +92,24 @@ pub struct Regeneration<R> {
     /// Their warnings about the content that was sealed last. They are not asked about the same content again.
     remarks: Option<Remarks>,
     work: Option<BoxFuture<'static, Finished>>,
+    /// Whether `work` has been polled.
+    at_work: bool,
+    trials: Trials,
     wake: Option<Mono>,
     asked: mpsc::Receiver<()>,
     questions: mpsc::Receiver<Question>,
     status: watch::Sender<Status>,
+}
+
+/// What a regeneration waits for.
+enum Happened {
+    Event(Event),
+    /// The present step of a run has ended.
+    Finished(Box<Finished>),
+    TrialEnded,
+    Question(Question),
+    /// All handles are dropped.
+    Released,
 }
 
 impl<R: Runtime> Regeneration<R> {
@@ -116,6 +131,8 @@ impl<R: Runtime> Regeneration<R> {
             warnings: Problems::none(),
             remarks: None,
             work: None,
+            at_work: false,
+            trials: Trials::default(),
             wake: None,
             runtime,
             pipeline,
@@ -177,45 +194,70 @@ impl<R: Runtime> Regeneration<R> {
         }
     }
 
+    /// Waits for the next event of the kernel. `None`: all handles are dropped.
     async fn next_event(&mut self, hints: &mut SelectAll<BoxStream<'static, ()>>) -> Option<Event> {
+        loop {
+            match self.next(hints).await {
+                Happened::Event(event) => return Some(event),
+                Happened::Finished(finished) => {
+                    (self.work, self.at_work) = (None, false);
+                    return Some(self.finish(*finished));
+                }
+                Happened::TrialEnded => self.trials.under_way = None,
+                Happened::Question(Question::Trial(trial)) => self.trials.ask(*trial),
+                Happened::Question(Question::Trace(asset, answer)) => {
+                    // The caller may have given up.
+                    let _ = answer.send(self.memo.trace(None, &asset));
+                }
+                Happened::Released => return None,
+            }
+        }
+    }
+
+    async fn next(&mut self, hints: &mut SelectAll<BoxStream<'static, ()>>) -> Happened {
+        if !self.at_work {
+            self.begin_trial();
+        }
         let wake = match self.wake {
             Some(then) => self.runtime.sleep_until(then),
             None => futures::future::pending().boxed(),
         };
-        let work: BoxFuture<'_, Finished> = match &mut self.work {
-            Some(work) => work.boxed(),
-            None => futures::future::pending().boxed(),
+        let work: BoxFuture<'_, Happened> = match (&mut self.trials.under_way, &mut self.work) {
+            (Some(trial), _) => trial.map(|()| Happened::TrialEnded).boxed(),
+            (None, Some(work)) => {
+                self.at_work = true;
+                work.map(|finished| Happened::Finished(Box::new(finished)))
+                    .boxed()
+            }
+            (None, None) => futures::future::pending().boxed(),
         };
         let hint = async {
             match hints.next().await {
-                Some(()) => Event::SourceChanged,
+                Some(()) => Happened::Event(Event::SourceChanged),
                 None => futures::future::pending().await,
             }
         };
         let (asked, questions) = (&mut self.asked, &mut self.questions);
         let asked = async {
-            loop {
-                tokio::select! {
-                    asked = asked.recv() => return asked,
-                    Some((asset, answer)) = questions.recv() => {
-                        // The caller may have given up.
-                        let _ = answer.send(self.memo.trace(None, &asset));
-                    }
-                }
+            tokio::select! {
+                asked = asked.recv() => match asked {
+                    Some(()) => Happened::Event(Event::Asked),
+                    None => Happened::Released,
+                },
+                Some(question) = questions.recv() => Happened::Question(question),
             }
         };
         let outside = select(Box::pin(hint), Box::pin(asked));
-        let finished = match select(select(work, wake), outside).await {
-            Either::Left((Either::Left((finished, _)), _)) => finished,
+        match select(select(work, wake), outside).await {
+            Either::Left((Either::Left((happened, _)), _)) => happened,
             Either::Left((Either::Right(((), _)), _)) => {
                 self.wake = None;
-                return Some(Event::Tick);
+                Happened::Event(Event::Tick)
             }
-            Either::Right((Either::Left((event, _)), _)) => return Some(event),
-            Either::Right((Either::Right((asked, _)), _)) => return asked.map(|()| Event::Asked),
-        };
-        self.work = None;
-        Some(self.finish(finished))
+            Either::Right((Either::Left((happened, _)) | Either::Right((happened, _)), _)) => {
+                happened
+            }
+        }
     }
 
     /// Stores the result of the generators, and reports its problems. `unread`: a source could not be read.

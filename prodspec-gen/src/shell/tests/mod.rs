@@ -7,6 +7,7 @@ mod external;
 mod overrides;
 mod seals;
 mod tracing;
+mod trials;
 
 use std::sync::{Arc, Mutex};
 

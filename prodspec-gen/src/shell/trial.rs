@@ -1,0 +1,91 @@
+//! Trials: what the sources would make if one of them had other content. A trial costs what a run for this change would
+//! cost, because it uses what the runs remember. Nothing is sealed and nothing is remembered.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use control_plane_runtime::{Runtime, blocking, timeout_at};
+use futures::future::{BoxFuture, join_all};
+use plugin_sdk::{Candidate, Problem, Problems, Reading, Update};
+use prodspec_model::SourceName;
+use tokio::sync::oneshot;
+
+use super::Regeneration;
+
+/// The content that a source would have, and where the answer goes.
+pub(super) struct Question {
+    pub(super) source: SourceName,
+    pub(super) reading: Reading,
+    pub(super) answer: oneshot::Sender<Result<Candidate, Problems>>,
+}
+
+/// The trials of a regeneration: at most one is under way. No step of a run begins meanwhile, because a run may change
+/// what a trial uses.
+#[derive(Default)]
+pub(super) struct Trials {
+    waiting: VecDeque<Question>,
+    pub(super) under_way: Option<BoxFuture<'static, ()>>,
+}
+
+impl Trials {
+    pub(super) fn ask(&mut self, question: Question) {
+        self.waiting.push_back(question);
+    }
+}
+
+impl<R: Runtime> Regeneration<R> {
+    /// Begins the next trial, if one waits and none is under way. Must not be called while a step of a run is under way.
+    pub(super) fn begin_trial(&mut self) {
+        if self.trials.under_way.is_some() {
+            return;
+        }
+        if let Some(question) = self.trials.waiting.pop_front() {
+            self.trials.under_way = Some(self.trial(question));
+        }
+    }
+
+    fn trial(&self, question: Question) -> BoxFuture<'static, ()> {
+        let Question {
+            source: replaced,
+            reading,
+            answer,
+        } = question;
+        let (runtime, pipeline) = (self.runtime.clone(), self.pipeline.clone());
+        let (memo, seals) = (Arc::clone(&self.memo), Arc::clone(&self.seals));
+        Box::pin(async move {
+            let others = pipeline.0.sources.iter();
+            let others = others.filter(|source| source.name() != replaced);
+            let reads = others.map(async |source| {
+                let known = memo.revisions().get(&source.name()).cloned();
+                let update = pipeline.read_since(&runtime, source, known).await;
+                (source.name(), update)
+            });
+            let mut readings: crate::memo::Readings = join_all(reads).await.into_iter().collect();
+            readings.insert(replaced, Ok(Update::Whole(reading)));
+            let parent = match seals.latest().await {
+                Ok(parent) => parent,
+                Err(error) => {
+                    let message = format!("cannot read the incarnation in force: {error}");
+                    let _ = answer.send(Err(Problem::new(message).by("store").into()));
+                    return;
+                }
+            };
+            let allowed = pipeline.0.timing.generate_deadline;
+            let deadline = runtime.now().mono + allowed;
+            let judged = blocking(&runtime, move || {
+                pipeline.judged(&memo, readings, parent.as_ref())
+            });
+            let message = match timeout_at(&runtime, deadline, judged).await {
+                Some(Some(judged)) => {
+                    // The caller may have given up.
+                    let _ = answer.send(judged);
+                    return;
+                }
+                Some(None) => "the run of generators panicked; fix the generator".to_owned(),
+                None => {
+                    format!("generators did not end within {allowed:?}; fix the slow generator")
+                }
+            };
+            let _ = answer.send(Err(Problem::new(message).into()));
+        })
+    }
+}

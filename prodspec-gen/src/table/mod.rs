@@ -1,0 +1,247 @@
+//! A table in the store of the control plane as an editable source: one row per document.
+
+mod head;
+mod rows;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use async_trait::async_trait;
+use control_plane_store::{Batch, CommitError, Store, Topic, record};
+use futures::stream::BoxStream;
+use plugin_sdk::{
+    Document, EditError, EditableSource, FieldEdit, Problem, Problems, Proposal, Reading,
+    SourceChange, SourceOfTruth, Update, with_causes,
+};
+use prodspec_model::{PartitionId, Revision, SourceName};
+use serde_json::Value;
+
+use self::head::Head;
+use crate::edit::value;
+
+/// A source of truth in the store of the control plane. Programs change it; a document is a JSON value with a name.
+///
+/// A document is added by an edit of its empty path, and removed by one. A change of any number of documents is one commit
+/// of the store, with the entries of the ledger. Reading costs what has changed.
+///
+/// ```
+/// use std::sync::Arc;
+/// use control_plane_store::MemoryStore;
+/// use plugin_sdk::{ChangeId, EditableSource, FieldEdit, FieldPath, SourceChange, SourceOfTruth};
+/// use prodspec_gen::Table;
+/// use serde_json::json;
+/// # futures::executor::block_on(async {
+/// let services = Table::new("services", Arc::new(MemoryStore::new()), "shakespeare".parse()?);
+/// let web = FieldEdit::add("web", FieldPath::default(), json!({ "replicas": 3 }));
+/// let change = SourceChange::new(ChangeId::new("first")?, vec![web], "ada", "begin", Default::default());
+/// let proposal = services.propose(&change).await?;
+/// services.commit(&change, &proposal).await?;
+/// assert_eq!(services.read().await?.documents[0].name(), "web");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct Table {
+    name: SourceName,
+    partition: PartitionId,
+    store: Arc<dyn Store>,
+}
+
+impl Table {
+    /// The table `name` of `partition` in `store`. A table that was never changed has no documents.
+    pub fn new(name: &str, store: Arc<dyn Store>, partition: PartitionId) -> Self {
+        Self {
+            name: SourceName(name.into()),
+            partition,
+            store,
+        }
+    }
+
+    fn topic(&self) -> Topic {
+        record::key(&self.partition, head::KIND, &self.name.0)
+            .as_str()
+            .into()
+    }
+
+    /// Adds a change to a batch, which then makes it together with whatever else the batch has. The batch is refused if
+    /// the table is not at the revision of the proposal.
+    ///
+    /// # Errors
+    /// [`EditError::Moved`] if it is not now, [`EditError::Failed`] if the store cannot be read.
+    pub async fn write(
+        &self,
+        batch: Batch,
+        change: &SourceChange,
+        proposal: &Proposal,
+    ) -> Result<Batch, EditError> {
+        let changed = documents(change);
+        let rows = self.rows(&changed).await.map_err(EditError::Failed)?;
+        if rows.head.revision != proposal.before {
+            return Err(EditError::Moved {
+                now: rows.head.revision.clone(),
+            });
+        }
+        let after: BTreeMap<String, Value> = proposal
+            .reading
+            .documents
+            .iter()
+            .map(|document| (document.name(), document.root().to_json()))
+            .filter(|(name, _)| changed.contains(&**name))
+            .collect();
+        let batch = rows.write(self, batch, &after, proposal.reading.revision.clone());
+        let batch = batch.map_err(|error| EditError::Failed(self.failed(&error)))?;
+        Ok(batch.announce(self.topic()))
+    }
+
+    fn said(&self, problem: Problem) -> Problem {
+        problem.by(format!("source {}", self.name.0))
+    }
+
+    fn failed(&self, error: &dyn std::error::Error) -> Problems {
+        let message = format!("the store failed: {}", with_causes(error));
+        self.said(Problem::new(message)).into()
+    }
+}
+
+/// The names of the documents that a change is about.
+fn documents(change: &SourceChange) -> BTreeSet<&str> {
+    change.edits.iter().map(|edit| &*edit.document).collect()
+}
+
+#[async_trait]
+impl SourceOfTruth for Table {
+    fn name(&self) -> SourceName {
+        self.name.clone()
+    }
+
+    async fn read(&self) -> Result<Reading, Problems> {
+        self.all().await
+    }
+
+    async fn read_since(&self, known: &Revision) -> Result<Update, Problems> {
+        self.since(known).await
+    }
+
+    fn changes(&self) -> BoxStream<'static, ()> {
+        self.store.watch(self.topic())
+    }
+}
+
+#[async_trait]
+impl EditableSource for Table {
+    async fn propose(&self, change: &SourceChange) -> Result<Proposal, EditError> {
+        let reading = self.all().await.map_err(EditError::Failed)?;
+        let edited = self.edited(&reading, change);
+        edited.map_err(EditError::Refused)
+    }
+
+    async fn commit(
+        &self,
+        change: &SourceChange,
+        proposal: &Proposal,
+    ) -> Result<Revision, EditError> {
+        let after = proposal.reading.revision.clone();
+        let head = self.head().await.map_err(EditError::Failed)?;
+        if head.is_some_and(|head| head.value.revision == after) || proposal.is_unchanged() {
+            return Ok(after);
+        }
+        let batch = self.write(Batch::new(), change, proposal).await?;
+        match self.store.commit(batch).await {
+            Ok(_) => Ok(after),
+            Err(CommitError::Conflict { .. }) => {
+                let rows = self.rows(&BTreeSet::new()).await;
+                let now = rows.map_err(EditError::Failed)?.head.revision;
+                Err(EditError::Moved { now })
+            }
+            Err(error @ CommitError::Unknown { .. }) => {
+                Err(EditError::Unknown(self.failed(&error)))
+            }
+            Err(error) => Err(EditError::Failed(self.failed(&error))),
+        }
+    }
+}
+
+impl Table {
+    /// The content after a change of the content `reading`.
+    fn edited(&self, reading: &Reading, change: &SourceChange) -> Result<Proposal, Problems> {
+        let mut documents: BTreeMap<String, Document> = reading
+            .documents
+            .iter()
+            .map(|document| (document.name(), document.clone()))
+            .collect();
+        let mut problems = Problems::none();
+        let mut diff = String::new();
+        for name in self::documents(change) {
+            let about = change.edits.iter().filter(|edit| &*edit.document == name);
+            let edits: Vec<&FieldEdit> = about.collect();
+            let before = documents
+                .get(name)
+                .map(|document| document.root().to_json());
+            match self.row(name, before.clone(), &edits) {
+                Err(problem) => problems.push(problem),
+                Ok(after) if after == before => {}
+                Ok(after) => {
+                    diff.push_str(&shown(name, before.as_ref(), after.as_ref()));
+                    match after {
+                        Some(row) => documents.insert(name.to_owned(), self.document(name, row)),
+                        None => documents.remove(name),
+                    };
+                }
+            }
+        }
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let before = reading.revision.clone();
+        let revision = match diff.is_empty() {
+            true => before.clone(),
+            false => head::revision_after(&before, &change.edits),
+        };
+        let reading = Reading::new(revision.0, documents.into_values().collect());
+        Ok(Proposal::new(before, reading, diff))
+    }
+
+    /// A row after its edits. `None`: there is none.
+    fn row(
+        &self,
+        name: &str,
+        before: Option<Value>,
+        edits: &[&FieldEdit],
+    ) -> Result<Option<Value>, Problem> {
+        let refused = |message: String| self.said(Problem::new(message).at(name, 0, 0));
+        if name.is_empty() || name.len() > 200 || name.chars().any(char::is_control) {
+            let message =
+                "a document's name has 1 to 200 bytes and no control characters; rename it";
+            return Err(refused(message.into()));
+        }
+        let after = value::edited(before, edits).map_err(|misfit| refused(misfit.to_string()))?;
+        match &after {
+            None | Some(Value::Object(_) | Value::Array(_)) => Ok(after),
+            Some(_) => Err(refused("a document must be a map or a list".into())),
+        }
+    }
+
+    fn document(&self, name: &str, row: Value) -> Document {
+        Document::new(&self.name.0, &self.name.0, 0, row.into()).known_as(name)
+    }
+}
+
+/// The change of a row as a unified diff of its JSON.
+fn shown(name: &str, before: Option<&Value>, after: Option<&Value>) -> String {
+    let text =
+        |value: Option<&Value>| value.map_or_else(String::new, |value| format!("{value:#}\n"));
+    crate::edit::file::diff(name, &text(before), &text(after))
+}
+
+impl std::fmt::Debug for Table {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Table")
+            .field("name", &self.name)
+            .field("partition", &self.partition)
+            .finish_non_exhaustive()
+    }
+}
