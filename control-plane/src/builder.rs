@@ -10,11 +10,11 @@ use annealing_strategist::{
 use control_plane_runtime::{Runtime, TokioRuntime};
 use control_plane_store::{Store, incarnations::Incarnations, owner::ProcessId};
 use plugin_sdk::{
-    AssetType, CheckRequest, Generator, Health, HealthRequest, SelectRequest, Selection,
-    SourceOfTruth, Validator, Verdict,
+    AssetType, CheckRequest, EditableSource, Generator, Health, HealthRequest, SelectRequest,
+    Selection, SourceOfTruth, Validator, Verdict,
     service::{AllTargets, Checks, Healthy, Proceed, StackService},
 };
-use prodspec_gen::{Pipeline, pipeline};
+use prodspec_gen::{Pipeline, Table, pipeline};
 use prodspec_model::{Message, PartitionId, TypeName, id::InvalidId, rollout::RolloutPolicy};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
@@ -68,6 +68,8 @@ pub struct ControlPlaneBuilder<R = TokioRuntime> {
     keep: usize,
     /// Each type that was mentioned, and whether it has a plugin.
     types: BTreeMap<Arc<str>, bool>,
+    /// Names of the tables in the store.
+    tables: Vec<String>,
     /// Declarations that follow from plugins. Explicit ones are applied after them and take precedence.
     implied: Vec<Generation>,
     generation: Vec<Generation>,
@@ -102,6 +104,7 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
             store: None,
             keep: KEEP,
             types: BTreeMap::new(),
+            tables: Vec::new(),
             implied: Vec::new(),
             generation: Vec::new(),
             enforcement: Vec::new(),
@@ -123,6 +126,18 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
     /// Adds a source of truth. At least one is required, and each needs a name of its own.
     pub fn source(self, source: impl SourceOfTruth) -> Self {
         self.generation(|builder| builder.source(source))
+    }
+
+    /// Adds a source of truth whose fields programs may change, with [`Handle::edit`](crate::Handle::edit).
+    pub fn editable(self, source: impl EditableSource) -> Self {
+        self.generation(|builder| builder.editable(source))
+    }
+
+    /// Adds a table in the store of the control plane as a source of truth. Programs change it, with
+    /// [`Handle::edit`](crate::Handle::edit).
+    pub fn table(mut self, name: &str) -> Self {
+        self.tables.push(name.to_owned());
+        self
     }
 
     /// Adds a generator, which makes assets from documents or from other assets.
@@ -278,6 +293,9 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
         let builder = Pipeline::builder(partition.clone())
             .asset_type(policies)
             .validator(self.no_stall);
+        let table = |name: &String| Table::new(name, store.clone(), partition.clone());
+        let tables = self.tables.iter().map(table);
+        let builder = tables.fold(builder, pipeline::Builder::table);
         let steps = self.implied.into_iter().chain(self.generation);
         let pipeline = steps.fold(builder, |builder, step| step(builder)).build()?;
         check_types(&self.types, &pipeline)?;
@@ -302,6 +320,7 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
             strategist,
             keep: self.keep,
             owned: watch::Sender::new(None),
+            desk: watch::Sender::new(None),
             rollouts: watch::Sender::new(None),
         });
         let builder = Enforcer::builder(runtime, partition, store).incarnations(incarnations);

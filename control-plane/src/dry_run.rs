@@ -64,6 +64,19 @@ pub enum Outcome {
     Removed,
 }
 
+impl DryRunChange {
+    pub(crate) fn of(change: &Change) -> Self {
+        Self {
+            id: change.id(),
+            outcome: match (&change.before, &change.after) {
+                (None, _) => Outcome::Added,
+                (Some(_), None) => Outcome::Removed,
+                (Some(_), Some(_)) => Outcome::Changed,
+            },
+        }
+    }
+}
+
 impl DryRun {
     fn of(candidate: &Candidate, incarnation: IncarnationId) -> Self {
         let asset = |asset: prodspec_model::Asset| DryRunAsset {
@@ -72,20 +85,12 @@ impl DryRun {
             references: asset.references(),
             digest: asset.digest(),
         };
-        let change = |change: &Change| DryRunChange {
-            id: change.id(),
-            outcome: match (&change.before, &change.after) {
-                (None, _) => Outcome::Added,
-                (Some(_), None) => Outcome::Removed,
-                (Some(_), Some(_)) => Outcome::Changed,
-            },
-        };
         Self {
             incarnation,
             digest: candidate.digest,
             parent: candidate.parent.as_ref().map(Incarnation::no),
             assets: candidate.snapshot.iter().map(asset).collect(),
-            changes: candidate.changes.iter().map(change).collect(),
+            changes: candidate.changes.iter().map(DryRunChange::of).collect(),
         }
     }
 }
@@ -201,7 +206,8 @@ impl<R: Runtime> Handle<R> {
         }
     }
 
-    fn hypothetical(
+    /// The incarnation that a candidate would become.
+    pub(crate) fn hypothetical(
         &self,
         candidate: &Candidate,
         sources: BTreeMap<SourceName, Revision>,

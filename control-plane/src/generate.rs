@@ -13,7 +13,7 @@ use prodspec_gen::{
 use prodspec_model::{Incarnation, IncarnationNo, Revision, SourceName};
 use tokio::sync::watch;
 
-use crate::{retention, shared::Shared};
+use crate::{edit::Desk, retention, shared::Shared};
 
 /// Runs generation and retention while the partition is owned under `token`.
 pub(crate) async fn while_owner<R: Runtime>(
@@ -36,25 +36,24 @@ pub(crate) async fn while_owner<R: Runtime>(
         Arc::new(seals),
     );
     let status = handle.watch();
-    let _owned = Owned::announce(&shared.owned, handle);
+    let desk = Arc::new(Desk::new(shared.clone(), token, handle.clone()));
+    let _edited = Announced::new(&shared.desk, desk.clone());
+    let _owned = Announced::new(&shared.owned, handle);
     let retention = retention::follow(&shared, token, &enforcement, status);
-    futures::join!(regeneration.run(), retention);
+    futures::join!(regeneration.run(), retention, desk.compare_held_fields());
 }
 
-/// Publishes the handle to generation, and withdraws it when it is dropped.
-struct Owned<'s>(&'s watch::Sender<Option<prodspec_gen::Handle>>);
+/// Publishes a handle, and withdraws it when it is dropped.
+struct Announced<'s, T>(&'s watch::Sender<Option<T>>);
 
-impl<'s> Owned<'s> {
-    fn announce(
-        sender: &'s watch::Sender<Option<prodspec_gen::Handle>>,
-        generation: prodspec_gen::Handle,
-    ) -> Self {
-        sender.send_replace(Some(generation));
+impl<'s, T> Announced<'s, T> {
+    fn new(sender: &'s watch::Sender<Option<T>>, handle: T) -> Self {
+        sender.send_replace(Some(handle));
         Self(sender)
     }
 }
 
-impl Drop for Owned<'_> {
+impl<T> Drop for Announced<'_, T> {
     fn drop(&mut self) {
         self.0.send_replace(None);
     }

@@ -13,6 +13,7 @@ use plugin_sdk::{Mono, Problems};
 use prodspec_model::{AssetId, Incarnation, IncarnationId, PartitionId};
 
 use crate::{
+    edit::EditRefused,
     shared::Shared,
     status::{AsIntended, GroupStatus, Status},
 };
@@ -59,11 +60,12 @@ pub enum Error {
         /// How long the call waited.
         within: Duration,
     },
-    /// A source given as a replacement has the name of no existing source.
-    #[error(
-        "no source has the name `{0}`; give the replacement the name of the source that it replaces"
-    )]
+    /// No source has this name.
+    #[error("no source has the name `{0}`; use the name of one of the sources of the pipeline")]
     UnknownSource(String),
+    /// An edit of a source was not made.
+    #[error(transparent)]
+    Edit(#[from] EditRefused),
     /// The strategist has no answer, or the command does not fit the state of the rollout.
     #[error(transparent)]
     Rollout(#[from] annealing_strategist::AskError),
@@ -116,11 +118,16 @@ impl<R: Runtime> Handle<R> {
         let generation = self.shared.owned.borrow().clone();
         match generation {
             Some(generation) => Ok(generation),
-            None => Err(Error::NotOwner {
-                partition: self.shared.partition.clone(),
-                owner: self.owner().await?,
-            }),
+            None => Err(self.not_owner().await?),
         }
+    }
+
+    /// The error for a question to a process that does not own the partition.
+    pub(crate) async fn not_owner(&self) -> Result<Error, Error> {
+        Ok(Error::NotOwner {
+            partition: self.shared.partition.clone(),
+            owner: self.owner().await?,
+        })
     }
 
     /// Waits until this process owns the partition, and returns a handle to its generation. Returns at once if it owns

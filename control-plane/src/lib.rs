@@ -2,6 +2,7 @@
 
 mod builder;
 mod dry_run;
+mod edit;
 mod explain;
 mod generate;
 mod handle;
@@ -17,6 +18,7 @@ mod status;
 pub use annealing_strategist::By;
 pub use builder::{BuildError, ControlPlaneBuilder};
 pub use dry_run::{DryRun, DryRunAsset, DryRunChange, Given, Outcome};
+pub use edit::{EditDryRun, EditRefused, Edited, SourceEdit};
 pub use explain::Explained;
 pub use handle::{Error, Handle};
 pub use people::Interventions;
@@ -54,15 +56,23 @@ mod documents {
     struct AssetPlugin;
     #[doc = include_str!("../../docs/check.md")]
     struct Check;
+    #[doc = include_str!("../../docs/configuration.md")]
+    struct Configuration;
     #[doc = include_str!("../../docs/dependencies.md")]
     struct Dependencies;
+    #[doc = include_str!("../../docs/edit-intent.md")]
+    struct EditIntent;
     #[cfg(unix)]
     #[doc = include_str!("../../docs/exec-source.md")]
     struct ExecSource;
+    #[doc = include_str!("../../docs/generator.md")]
+    struct Generator;
     #[doc = include_str!("../../docs/operate.md")]
     struct Operate;
     #[doc = include_str!("../../docs/policy-layer.md")]
     struct PolicyLayer;
     #[doc = include_str!("../../docs/rollouts.md")]
     struct Rollouts;
+    #[doc = include_str!("../../docs/validator.md")]
+    struct Validator;
 }

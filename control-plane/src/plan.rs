@@ -33,7 +33,7 @@ impl<R: Runtime> Handle<R> {
         self.planned(incarnation).await
     }
 
-    async fn planned(&self, incarnation: Incarnation) -> Result<Plan, Error> {
+    pub(crate) async fn planned(&self, incarnation: Incarnation) -> Result<Plan, Error> {
         let mut rollouts = self.shared.strategist.rehearse();
         let plan = self.planner.plan_with(incarnation, &mut rollouts).await;
         let mut plan = plan.map_err(|error| Error::Store(error.into()))?;

@@ -1,7 +1,8 @@
 //! The items that most services need: `use control_plane::prelude::*`.
 
 pub use crate::{
-    AsIntended, BuildError, By, ControlPlane, Explained, Given, Handle, PauseScope, Status,
+    AsIntended, BuildError, By, ControlPlane, Explained, Given, Handle, PauseScope, SourceEdit,
+    Status,
 };
 pub use annealing_strategist::policy::{
     BakeLayer, CanaryLayer, HoldLayer, MaxInFlightLayer, MaxUnavailableLayer,
@@ -19,9 +20,9 @@ pub use jiff::Timestamp;
 pub use plugin_sdk::{
     AssetPlugin, AssetType, AssetView, BoxError, Candidate, Cause, Causes, Change, CheckInfo,
     CheckPlugin, CheckRequest, Claim, Delay, Diff, DiffRequest, Document, Drafts, Effects,
-    FieldChange, Generator, GeneratorInfo, Health, HealthRequest, HealthValidator, Input,
-    Judgement, Observed, Problem, Problems, PushRequest, Pushed, Quota, Reading, Recheck,
-    SourceOfTruth, Transition, Turndown, Validator, Verdict, plugin,
+    FieldChange, FieldEdit, FieldPath, Generator, GeneratorInfo, Health, HealthRequest,
+    HealthValidator, Input, Judgement, Observed, Problem, Problems, PushRequest, Pushed, Quota,
+    Reading, Recheck, SourceOfTruth, Transition, Turndown, Validator, Verdict, plugin,
     service::{AssetService, CheckLayer, HealthLayer},
 };
 #[cfg(unix)]

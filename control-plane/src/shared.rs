@@ -8,6 +8,8 @@ use prodspec_gen::Pipeline;
 use prodspec_model::PartitionId;
 use tokio::sync::watch;
 
+use crate::edit::Desk;
+
 /// Data that the parts of one control plane share.
 pub(crate) struct Shared<R> {
     pub(crate) runtime: R,
@@ -20,6 +22,8 @@ pub(crate) struct Shared<R> {
     pub(crate) keep: usize,
     /// Handle to generation; `None` while this process does not own the partition.
     pub(crate) owned: watch::Sender<Option<prodspec_gen::Handle>>,
+    /// The desk for edits of sources; `None` while this process does not own the partition.
+    pub(crate) desk: watch::Sender<Option<Arc<Desk<R>>>>,
     /// Handle to rollouts; `None` while this process does not own the partition.
     pub(crate) rollouts: watch::Sender<Option<Rollouts<R>>>,
 }

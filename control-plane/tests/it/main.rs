@@ -4,6 +4,7 @@
 
 mod answers;
 mod builder;
+mod edits;
 mod intent;
 mod lifecycle;
 mod lost;

@@ -1,0 +1,413 @@
+//! The desk: makes one edit at a time, for as long as this process owns the partition.
+//!
+//! An edit of a file or a repository is recorded before it is made, with the revisions before and after it, and is marked
+//! when it is made. A process that dies in between leaves a record without the mark; the same edit, asked for again,
+//! finds out from the source whether it was made. A change of a table is one commit with its record.
+
+use std::sync::Arc;
+
+use control_plane_runtime::Runtime;
+use control_plane_store::{
+    Batch, CommitError, Version, owner,
+    records::{ChangeRecord, HeldField, Holder, Ledger},
+};
+use jiff::Timestamp;
+use plugin_sdk::{
+    Candidate, EditError, FencingToken, Problem, Problems, Proposal, Reading, SourceChange,
+    with_causes,
+};
+use prodspec_gen::pipeline::Editable;
+use prodspec_model::{Revision, SourceName};
+use tokio::sync::{Mutex, watch};
+
+use super::{
+    EditRefused, Edited, SourceEdit,
+    records::{Books, Entry, Wanted},
+};
+use crate::{dry_run::DryRunChange, handle::Error, shared::Shared};
+
+/// Number of times that an edit is tried while its source changes.
+const ATTEMPTS: u32 = 16;
+/// Number of times that a batch is submitted whose outcome is not known.
+const SUBMISSIONS: u32 = 5;
+
+/// Makes the edits of one partition under one ownership.
+pub(crate) struct Desk<R> {
+    pub(super) shared: Arc<Shared<R>>,
+    token: FencingToken,
+    pub(super) generation: prodspec_gen::Handle,
+    /// The records in the store. `None`: they have to be read. Held for the whole of an edit.
+    pub(super) books: Mutex<Option<Books>>,
+    /// The ledger as it was written last.
+    pub(super) published: watch::Sender<Arc<Ledger>>,
+}
+
+/// How an attempt to make a change has ended.
+enum Attempted {
+    Made(Edited),
+    /// The source has changed since the proposal.
+    Moved,
+}
+
+impl<R: Runtime> Desk<R> {
+    pub(crate) fn new(
+        shared: Arc<Shared<R>>,
+        token: FencingToken,
+        generation: prodspec_gen::Handle,
+    ) -> Self {
+        Self {
+            shared,
+            token,
+            generation,
+            books: Mutex::new(None),
+            published: watch::Sender::new(Arc::default()),
+        }
+    }
+
+    /// The ledger, as it is in the store.
+    pub(super) async fn ledger(&self) -> Result<Arc<Ledger>, Error> {
+        let mut books = self.books.lock().await;
+        self.open(&mut books).await?;
+        Ok(self.published.borrow().clone())
+    }
+
+    /// Reads the books if that is necessary.
+    pub(super) async fn open<'b>(
+        &self,
+        books: &'b mut Option<Books>,
+    ) -> Result<&'b mut Books, Error> {
+        if books.is_none() {
+            let Shared {
+                store, partition, ..
+            } = &*self.shared;
+            let read = Books::load(&**store, partition).await?;
+            self.published.send_replace(Arc::new(read.ledger.clone()));
+            *books = Some(read);
+        }
+        Ok(books.get_or_insert_with(|| unreachable!("they were just read")))
+    }
+
+    /// Commits `batch` under the token of the owner.
+    async fn commit(&self, batch: Batch) -> Result<(), CommitError> {
+        let owner = owner::key(&self.shared.partition);
+        let batch = batch.expect_at(owner, Version(self.token.0));
+        let mut submissions = 1;
+        loop {
+            match self.shared.store.commit(batch.clone()).await {
+                Ok(_) => return Ok(()),
+                Err(CommitError::Unknown { .. }) if submissions < SUBMISSIONS => submissions += 1,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Writes an entry. What the store has is read again if that is not known.
+    pub(super) async fn write(
+        &self,
+        books: &mut Option<Books>,
+        entry: Entry,
+    ) -> Result<(), CommitError> {
+        let written = self.commit(entry.batch).await;
+        *books = match &written {
+            Ok(()) => {
+                self.published
+                    .send_replace(Arc::new(entry.after.ledger.clone()));
+                Some(entry.after)
+            }
+            Err(_) => None,
+        };
+        written
+    }
+
+    /// Gives up all fields of a holder.
+    pub(super) async fn release(&self, holder: &Holder) -> Result<Vec<HeldField>, Error> {
+        let mut guard = self.books.lock().await;
+        let books = self.open(&mut guard).await?;
+        let held: Vec<HeldField> = books.ledger.of_holder(holder).cloned().collect();
+        let names = held.iter().map(|field| (field.name(), None));
+        let entry = books.with_fields(&self.shared.partition, names)?;
+        match self.write(&mut guard, entry).await {
+            Ok(()) => Ok(held),
+            Err(error) => Err(Error::Store(error.into())),
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.shared.runtime.now().wall
+    }
+
+    fn editable(&self, edit: &SourceEdit) -> Result<(SourceName, &Editable), Error> {
+        let pipeline = &self.shared.pipeline;
+        let name = SourceName(edit.source.as_str().into());
+        match pipeline.editable(&name) {
+            Some(editable) => Ok((name, editable)),
+            None if pipeline.sources().iter().any(|it| it.name() == name) => {
+                Err(EditRefused::NotEditable(edit.source.clone()).into())
+            }
+            None => Err(Error::UnknownSource(edit.source.clone())),
+        }
+    }
+
+    /// The change that an edit asks for now.
+    fn change(&self, edit: &SourceEdit) -> SourceChange {
+        let (who, why) = (edit.by.who.clone(), edit.by.why.clone());
+        SourceChange::new(edit.id.clone(), edit.fields.clone(), who, why, self.now())
+    }
+
+    /// Finds out what an edit would do.
+    pub(super) async fn attempt(&self, edit: &SourceEdit) -> Result<(Proposal, Candidate), Error> {
+        edit.check()?;
+        let (source, editable) = self.editable(edit)?;
+        let change = self.change(edit);
+        let mut guard = self.books.lock().await;
+        let books = self.open(&mut guard).await?;
+        let wanted = Wanted {
+            source: &source,
+            change: &change,
+            holder: edit.holder.as_ref(),
+        };
+        self.tried(books, editable, &wanted, edit.blast_radius)
+            .await
+    }
+
+    /// Tries a change: ledger, expected values, pipeline and guards, blast radius.
+    async fn tried(
+        &self,
+        books: &Books,
+        editable: &Editable,
+        wanted: &Wanted<'_>,
+        allowed: usize,
+    ) -> Result<(Proposal, Candidate), Error> {
+        let Wanted {
+            source,
+            change,
+            holder,
+        } = *wanted;
+        if let Some(held) = books.ledger.conflict(source, &change.edits, holder) {
+            return Err(EditRefused::Held(Box::new(held.clone())).into());
+        }
+        let pipeline = &self.shared.pipeline;
+        let proposal = pipeline
+            .propose(&self.shared.runtime, editable, change)
+            .await;
+        let proposal = proposal.map_err(|error| refused(change, error))?;
+        let reading = proposal.reading.clone();
+        let candidate = self.generation.try_reading(source.clone(), reading).await;
+        let candidate = candidate.map_err(EditRefused::Refused)?;
+        match candidate.changes.len() {
+            assets if assets > allowed => Err(EditRefused::BlastRadius { assets, allowed }.into()),
+            _ => Ok((proposal, candidate)),
+        }
+    }
+
+    /// Makes an edit once.
+    pub(super) async fn edit(&self, edit: &SourceEdit) -> Result<Edited, Error> {
+        edit.check()?;
+        let (source, editable) = self.editable(edit)?;
+        let mut guard = self.books.lock().await;
+        let recorded = self.open(&mut guard).await?.change(&edit.id).cloned();
+        if let Some(record) = &recorded {
+            if record.source != source || record.change.edits != edit.fields {
+                return Err(EditRefused::IdUsed(edit.id.clone()).into());
+            }
+            if record.made.is_some() || self.was_made(editable, record).await? {
+                return self.made_before(&mut guard, record).await;
+            }
+        }
+        let change = recorded.map_or_else(|| self.change(edit), |record| record.change);
+        let wanted = Wanted {
+            source: &source,
+            change: &change,
+            holder: edit.holder.as_ref(),
+        };
+        for _ in 0..ATTEMPTS {
+            let made = self.make(&mut guard, editable, &wanted, edit.blast_radius);
+            if let Attempted::Made(edited) = made.await? {
+                tracing::info!(
+                    partition = %self.shared.partition, source = %source.0, id = %edited.id, who = change.who,
+                    why = change.why, revision = %edited.revision.0, "edited a source"
+                );
+                self.generation.regenerate();
+                return Ok(edited);
+            }
+        }
+        Err(EditRefused::KeepsChanging(ATTEMPTS).into())
+    }
+
+    /// Whether a change that was recorded, but not marked, was made: the source has the revision after it, or all its fields
+    /// have their new values.
+    async fn was_made(&self, editable: &Editable, record: &ChangeRecord) -> Result<bool, Error> {
+        let reading = self.read(editable).await;
+        let reading = reading.map_err(|problems| unknown(&record.change, problems))?;
+        let edits = &record.change.edits;
+        let has_all = || edits.iter().all(|edit| value(&reading, edit) == edit.to);
+        Ok(reading.revision == record.after || (!edits.is_empty() && has_all()))
+    }
+
+    pub(super) async fn read(&self, editable: &Editable) -> Result<Reading, Problems> {
+        let (pipeline, runtime) = (&self.shared.pipeline, &self.shared.runtime);
+        pipeline.read_replacement(runtime, editable.source()).await
+    }
+
+    /// The answer for an edit that was made already. Marks it, if it is not.
+    async fn made_before(
+        &self,
+        guard: &mut Option<Books>,
+        record: &ChangeRecord,
+    ) -> Result<Edited, Error> {
+        let revision = record.after.clone();
+        if record.made.is_none() {
+            let wanted = Wanted {
+                source: &record.source,
+                change: &record.change,
+                holder: record.holder.as_ref(),
+            };
+            self.mark(guard, &wanted, (&record.before, &revision)).await;
+            self.generation.regenerate();
+        }
+        Ok(Edited {
+            id: record.change.id.clone(),
+            revision,
+            diff: String::new(),
+            changes: Vec::new(),
+        })
+    }
+
+    /// Marks a change as made. If the store fails, the change has no mark, and is found out again when it is asked for.
+    async fn mark(
+        &self,
+        guard: &mut Option<Books>,
+        wanted: &Wanted<'_>,
+        revisions: (&Revision, &Revision),
+    ) {
+        let (partition, now) = (&self.shared.partition, self.now());
+        let entry = match self.open(guard).await {
+            Ok(books) => books.record(partition, wanted, revisions, (now, Some(now))),
+            Err(error) => return not_marked(wanted, &error),
+        };
+        match entry {
+            Ok(entry) => {
+                if let Err(error) = self.write(guard, entry).await {
+                    not_marked(wanted, &error);
+                }
+            }
+            Err(error) => not_marked(wanted, &error),
+        }
+    }
+
+    /// Tries a change, records it, makes it, and marks it.
+    async fn make(
+        &self,
+        guard: &mut Option<Books>,
+        editable: &Editable,
+        wanted: &Wanted<'_>,
+        allowed: usize,
+    ) -> Result<Attempted, Error> {
+        let books = self.open(guard).await?.clone();
+        let (proposal, candidate) = self.tried(&books, editable, wanted, allowed).await?;
+        let revisions = (&proposal.before, &proposal.reading.revision);
+        let edited = Edited {
+            id: wanted.change.id.clone(),
+            revision: proposal.reading.revision.clone(),
+            changes: candidate.changes.iter().map(DryRunChange::of).collect(),
+            diff: proposal.diff.clone(),
+        };
+        let (partition, now) = (&self.shared.partition, self.now());
+        if let Editable::Table(table) = editable {
+            let mut entry = books.record(partition, wanted, revisions, (now, Some(now)))?;
+            if !proposal.is_unchanged() {
+                let batch = std::mem::replace(&mut entry.batch, Batch::new());
+                match table.write(batch, wanted.change, &proposal).await {
+                    Ok(batch) => entry.batch = batch,
+                    Err(EditError::Moved { .. }) => return Ok(Attempted::Moved),
+                    Err(error) => return Err(refused(wanted.change, error)),
+                }
+            }
+            return match self.write(guard, entry).await {
+                Ok(()) => Ok(Attempted::Made(edited)),
+                Err(CommitError::Conflict { key, .. }) if key != owner::key(partition) => {
+                    Ok(Attempted::Moved)
+                }
+                Err(error) => Err(self.not_written(wanted.change, &error)),
+            };
+        }
+        let entry = books.record(partition, wanted, revisions, (now, None))?;
+        if let Err(error) = self.write(guard, entry).await {
+            return Err(self.not_written(wanted.change, &error));
+        }
+        let (pipeline, runtime) = (&self.shared.pipeline, &self.shared.runtime);
+        let committed = pipeline.commit(runtime, editable, wanted.change, &proposal);
+        match committed.await {
+            Ok(_) => {
+                self.mark(guard, wanted, revisions).await;
+                Ok(Attempted::Made(edited))
+            }
+            Err(error @ EditError::Unknown(_)) => Err(refused(wanted.change, error)),
+            Err(error) => {
+                self.take_back(guard, wanted, &books.ledger).await;
+                match error {
+                    EditError::Moved { .. } => Ok(Attempted::Moved),
+                    error => Err(refused(wanted.change, error)),
+                }
+            }
+        }
+    }
+
+    /// Takes back the record of a change that was not made. If the store fails, the record stays: the fields are held until
+    /// the edit is asked for again, or the holder releases them.
+    async fn take_back(&self, guard: &mut Option<Books>, wanted: &Wanted<'_>, before: &Ledger) {
+        let partition = &self.shared.partition;
+        let entry = match self.open(guard).await {
+            Ok(books) => books.take_back(partition, wanted, before),
+            Err(error) => return not_marked(wanted, &error),
+        };
+        match entry {
+            Ok(entry) => {
+                if let Err(error) = self.write(guard, entry).await {
+                    not_marked(wanted, &error);
+                }
+            }
+            Err(error) => not_marked(wanted, &error),
+        }
+    }
+
+    /// The error for a commit of the store that failed before the source was changed.
+    fn not_written(&self, change: &SourceChange, error: &CommitError) -> Error {
+        let message = format!("the store failed: {}", with_causes(error));
+        let problems = Problem::new(message).by("store").into();
+        match error {
+            CommitError::Unknown { .. } => unknown(change, problems),
+            _ => EditRefused::Failed(problems).into(),
+        }
+    }
+}
+
+/// The value of an edited field in a reading.
+pub(super) fn value(reading: &Reading, edit: &plugin_sdk::FieldEdit) -> Option<serde_json::Value> {
+    let document = reading
+        .documents
+        .iter()
+        .find(|it| it.name() == *edit.document)?;
+    Some(document.root().at(&edit.path)?.to_json())
+}
+
+fn unknown(change: &SourceChange, problems: Problems) -> Error {
+    let id = change.id.clone();
+    EditRefused::Unknown { id, problems }.into()
+}
+
+fn refused(change: &SourceChange, error: EditError) -> Error {
+    match error {
+        EditError::Refused(problems) => EditRefused::Refused(problems).into(),
+        EditError::Failed(problems) => EditRefused::Failed(problems).into(),
+        EditError::Unknown(problems) => unknown(change, problems),
+        error => EditRefused::Failed(Problem::new(error).into()).into(),
+    }
+}
+
+fn not_marked(wanted: &Wanted<'_>, error: &dyn std::error::Error) {
+    tracing::warn!(
+        source = %wanted.source.0, id = %wanted.change.id, error = %with_causes(error),
+        "cannot record how an edit has ended; the same edit asked for again finds out"
+    );
+}

@@ -1,0 +1,63 @@
+//! Why an edit was not made.
+
+use control_plane_store::records::HeldField;
+use plugin_sdk::{ChangeId, Problems};
+
+/// The reason why an edit of a source was not made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EditRefused {
+    /// Programs cannot edit this source.
+    #[error(
+        "the source `{0}` cannot be edited by a program; add it with `.editable(...)` instead of `.source(...)`"
+    )]
+    NotEditable(String),
+    /// Another program holds one of the fields.
+    #[error(
+        "`{}` in {} of {} is held by {} since {:.0}; edit it when that has ended, or ask for its end",
+        .0.edit.path, .0.edit.document, .0.source.0, .0.holder, .0.at
+    )]
+    Held(Box<HeldField>),
+    /// The edit does not fit the source, or the pipeline refuses its result.
+    #[error("the edit is refused:\n{0}")]
+    Refused(Problems),
+    /// The edit would change more assets than it may.
+    #[error(
+        "the edit would change {assets} assets, {allowed} are allowed; make a smaller edit, or allow more with `.blast_radius(...)`"
+    )]
+    BlastRadius {
+        /// Number of assets that it would change.
+        assets: usize,
+        /// Number of assets that it may change.
+        allowed: usize,
+    },
+    /// The edit has too many fields, or too long values.
+    #[error("the edit has {what}, {limit} are allowed; make it in smaller pieces")]
+    TooLarge {
+        /// What the edit has too much of, with its number.
+        what: String,
+        /// The greatest number allowed.
+        limit: usize,
+    },
+    /// The id was used for another edit.
+    #[error("the id `{0}` was used for another edit; give each edit an id of its own")]
+    IdUsed(ChangeId),
+    /// The source changed during each attempt.
+    #[error(
+        "the source keeps changing, so the edit was not made after {0} attempts; make it again later"
+    )]
+    KeepsChanging(u32),
+    /// The source or the store failed. Nothing was changed.
+    #[error("the edit was not made, because the source failed; make it again later:\n{0}")]
+    Failed(Problems),
+    /// The edit may have been made.
+    #[error(
+        "the edit `{id}` may have been made; make it again under the same id to find out:\n{problems}"
+    )]
+    Unknown {
+        /// The id of the edit.
+        id: ChangeId,
+        /// What failed.
+        problems: Problems,
+    },
+}

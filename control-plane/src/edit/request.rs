@@ -1,0 +1,103 @@
+//! The edit that a program asks for.
+
+use control_plane_store::{
+    BatchId,
+    records::{By, Holder},
+};
+use plugin_sdk::{ChangeId, FieldEdit};
+
+use super::EditRefused;
+
+/// Number of assets that an edit may change by default.
+const BLAST_RADIUS: usize = 100;
+/// Maximum number of fields in one edit.
+const MOST_FIELDS: usize = 1000;
+/// Maximum length of all fields of one edit as JSON, in bytes.
+const MOST_BYTES: usize = 256 << 10;
+
+/// An edit of fields of one source, by a program.
+///
+/// ```
+/// use control_plane::{By, SourceEdit};
+/// use control_plane::sdk::FieldEdit;
+///
+/// let by = By::new("autoscaler", "the load has doubled");
+/// let replicas = FieldEdit::set("manifest.yaml#0", "clusters[0].replicas".parse()?, 3, 6);
+/// let edit = SourceEdit::new("manifest.yaml", by).field(replicas).held_by("autoscaler");
+/// # Ok::<(), control_plane::sdk::document::PathError>(())
+/// ```
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct SourceEdit {
+    pub(super) source: String,
+    pub(super) id: ChangeId,
+    pub(super) by: By,
+    pub(super) fields: Vec<FieldEdit>,
+    pub(super) holder: Option<Holder>,
+    pub(super) blast_radius: usize,
+}
+
+impl SourceEdit {
+    /// An edit of the source named `source`, without a field yet. It has a new random id.
+    pub fn new(source: &str, by: By) -> Self {
+        Self {
+            source: source.to_owned(),
+            id: BatchId::fresh().0.into(),
+            by,
+            fields: Vec::new(),
+            holder: None,
+            blast_radius: BLAST_RADIUS,
+        }
+    }
+
+    /// Adds the edit of one field.
+    pub fn field(mut self, edit: FieldEdit) -> Self {
+        self.fields.push(edit);
+        self
+    }
+
+    /// Adds the edits of several fields.
+    pub fn fields(mut self, edits: impl IntoIterator<Item = FieldEdit>) -> Self {
+        self.fields.extend(edits);
+        self
+    }
+
+    /// Sets the id. A program that may die gives each edit an id that it finds again, such as the name of its step: the same
+    /// edit under the same id is made once.
+    pub fn id(mut self, id: ChangeId) -> Self {
+        self.id = id;
+        self
+    }
+
+    /// Sets the program that holds the fields afterwards, until it releases them: no other program may set them. Without a
+    /// holder, another edit may follow at once.
+    pub fn held_by(mut self, holder: impl Into<Holder>) -> Self {
+        self.holder = Some(holder.into());
+        self
+    }
+
+    /// Sets how many assets the edit may change. By default 100.
+    pub fn blast_radius(mut self, assets: usize) -> Self {
+        self.blast_radius = assets;
+        self
+    }
+
+    /// # Errors
+    /// When the edit is over a limit.
+    pub(super) fn check(&self) -> Result<(), EditRefused> {
+        if self.fields.len() > MOST_FIELDS {
+            return Err(EditRefused::TooLarge {
+                what: format!("{} fields", self.fields.len()),
+                limit: MOST_FIELDS,
+            });
+        }
+        let bytes = serde_json::to_string(&self.fields).map_or(0, |json| json.len());
+        match bytes > MOST_BYTES {
+            false => Ok(()),
+            true => Err(EditRefused::TooLarge {
+                what: format!("{bytes} bytes"),
+                limit: MOST_BYTES,
+            }),
+        }
+    }
+}
