@@ -13,7 +13,7 @@ use prodspec_gen::{
 use prodspec_model::{Incarnation, IncarnationNo, Revision, SourceName};
 use tokio::sync::watch;
 
-use crate::{edit::Desk, retention, shared::Shared};
+use crate::{desk::Desk, retention, shared::Shared};
 
 /// Runs generation and retention while the partition is owned under `token`.
 pub(crate) async fn while_owner<R: Runtime>(
@@ -36,7 +36,13 @@ pub(crate) async fn while_owner<R: Runtime>(
         Arc::new(seals),
     );
     let status = handle.watch();
-    let desk = Arc::new(Desk::new(shared.clone(), token, handle.clone()));
+    let desk = Arc::new(Desk::new(
+        shared.runtime.clone(),
+        shared.store.clone(),
+        shared.pipeline.clone(),
+        token,
+        handle.clone(),
+    ));
     let _edited = Announced::new(&shared.desk, desk.clone());
     let _owned = Announced::new(&shared.owned, handle);
     let retention = retention::follow(&shared, token, &enforcement, status);

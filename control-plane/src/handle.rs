@@ -13,7 +13,7 @@ use plugin_sdk::{Mono, Problems};
 use prodspec_model::{AssetId, Incarnation, IncarnationId, PartitionId};
 
 use crate::{
-    edit::EditRefused,
+    desk::EditRefused,
     shared::Shared,
     status::{AsIntended, GroupStatus, Status},
 };

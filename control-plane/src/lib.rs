@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod builder;
+mod desk;
 mod dry_run;
 mod edit;
 mod explain;
@@ -17,8 +18,9 @@ mod status;
 
 pub use annealing_strategist::By;
 pub use builder::{BuildError, ControlPlaneBuilder};
+pub use desk::{EditRefused, SourceEdit};
 pub use dry_run::{DryRun, DryRunAsset, DryRunChange, Given, Outcome};
-pub use edit::{EditDryRun, EditRefused, Edited, SourceEdit};
+pub use edit::{EditDryRun, Edited};
 pub use explain::Explained;
 pub use handle::{Error, Handle};
 pub use people::Interventions;

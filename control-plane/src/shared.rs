@@ -8,7 +8,7 @@ use prodspec_gen::Pipeline;
 use prodspec_model::PartitionId;
 use tokio::sync::watch;
 
-use crate::edit::Desk;
+use crate::desk::Desk;
 
 /// Data that the parts of one control plane share.
 pub(crate) struct Shared<R> {

@@ -1,4 +1,4 @@
-//! Changes of sources: which fields, from which values to which, by whom.
+//! Changes of sources: fields, their values before and after, and the program or person who makes them.
 
 use std::{fmt, sync::Arc};
 
@@ -118,7 +118,7 @@ impl ChangeId {
         }
     }
 
-    /// The id as text.
+    /// The id of the change as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -11,7 +11,7 @@ pub enum EditError {
     /// The source has another revision by now. Nothing was changed; propose the change again.
     #[error("the source has changed meanwhile; its revision is now {}", now.0)]
     Moved {
-        /// The present revision.
+        /// The present revision of the source.
         now: Revision,
     },
     /// The change does not fit the content of the source. Nothing was changed; decide anew.

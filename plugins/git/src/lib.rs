@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod clone;
+mod commit;
 mod fetch;
 mod snapshot;
 mod source;

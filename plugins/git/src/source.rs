@@ -2,16 +2,17 @@
 
 use std::path::PathBuf;
 
-use gix::bstr::BStr;
-use plugin_sdk::{Problem, Problems};
+use gix::{ObjectId, bstr::BStr};
+use plugin_sdk::{EditError, Problem, Problems, SourceChange};
 use prodspec_gen::{
     format::{Format, Json, Toml, Yaml},
-    tree::{Snapshot, Stop, Tree, TreeSource},
+    tree::{EditableTree, NewText, Snapshot, Stop, Tree, TreeSource},
 };
 use prodspec_model::{Digest, Revision};
 
 use crate::{
     clone::Clone,
+    commit::{self, Committer, Pushed},
     fetch::{self, Failure, Found},
     snapshot::Commit,
     transport::Access,
@@ -48,6 +49,7 @@ pub struct Git {
     clone: Clone,
     /// Whether reading from the clone failed, so that it is made again.
     damaged: bool,
+    committer: Committer,
 }
 
 impl Git {
@@ -61,6 +63,7 @@ impl Git {
             called: "default branch".into(),
             clone: Clone::default(),
             damaged: false,
+            committer: Committer::default(),
         }
     }
 
@@ -111,6 +114,17 @@ impl Git {
         self
     }
 
+    /// Sets the name and the address of the committer of [edits](plugin_sdk::EditableSource). The author's name is that of
+    /// the program or person who edits; it has the same address.
+    #[must_use]
+    pub fn committer(mut self, name: &str, email: &str) -> Self {
+        self.committer = Committer {
+            name: name.into(),
+            email: email.into(),
+        };
+        self
+    }
+
     /// Makes a source of the YAML files of the tree.
     pub fn yaml(self) -> TreeSource<Self, Yaml> {
         self.files()
@@ -132,11 +146,15 @@ impl Git {
         TreeSource::new(&name, self)
     }
 
-    /// Finds the present commit, and fetches it if it is not the `last` one.
-    fn present(&mut self, last: Option<&str>, stop: &Stop) -> Result<Option<Found>, Failure> {
+    fn open(&mut self) -> Result<gix::Repository, Problem> {
         let name = format!("{}\n{}", self.access.url(), self.reference);
         let name = Digest::of(name.as_bytes()).to_string();
-        let clone = self.clone.open(&name).map_err(Failure::Clone)?;
+        self.clone.open(&name)
+    }
+
+    /// Finds the present commit, and fetches it if it is not the `last` one.
+    fn present(&mut self, last: Option<&str>, stop: &Stop) -> Result<Option<Found>, Failure> {
+        let clone = self.open().map_err(Failure::Clone)?;
         let wanted = fetch::Wanted {
             reference: &self.reference,
             called: &self.called,
@@ -167,6 +185,52 @@ impl Tree for Git {
             Ok(Some(found)) => Ok(Some(Box::new(Commit::new(found, &mut self.damaged)))),
             Ok(None) => Ok(None),
             Err(Failure::Clone(problem) | Failure::Remote(problem)) => Err(problem.into()),
+        }
+    }
+}
+
+/// An edit is a commit with the present one as its only parent, pushed by the program `git`, if the branch is still at that
+/// commit. It needs a branch that this process may push to.
+impl EditableTree for Git {
+    fn follow(
+        &mut self,
+        before: &Revision,
+        files: &[NewText],
+        change: &SourceChange,
+        _: &Stop,
+    ) -> Result<Revision, Problems> {
+        if !self.reference.starts_with("refs/heads/") {
+            let message = format!(
+                "its {} cannot be edited, because it is no branch; name a branch",
+                self.called
+            );
+            return Err(self.access.problem(&message).into());
+        }
+        let before = ObjectId::from_hex(before.0.as_bytes()).map_err(Problem::new)?;
+        let clone = self.open()?;
+        let commit = commit::make(&clone, before, files, change, &self.committer)?;
+        Ok(Revision(commit.to_string().into()))
+    }
+
+    fn advance(
+        &mut self,
+        before: &Revision,
+        after: &Revision,
+        stop: &Stop,
+    ) -> Result<(), EditError> {
+        let failed = |problem: Problem| EditError::Failed(problem.into());
+        let clone = self.open().map_err(failed)?;
+        let commits = (&*before.0, &*after.0);
+        match commit::push(&clone, &self.access, &self.reference, commits, stop)? {
+            Pushed::Done => Ok(()),
+            Pushed::Moved => match self.present(None, stop) {
+                Ok(found) => Err(EditError::Moved {
+                    now: found.map_or(before.clone(), |found| {
+                        Revision(found.id.to_string().into())
+                    }),
+                }),
+                Err(Failure::Clone(problem) | Failure::Remote(problem)) => Err(failed(problem)),
+            },
         }
     }
 }

@@ -5,13 +5,15 @@ use std::{
     ffi::OsStr,
     fmt,
     fs::File,
-    io::{Read, Seek},
+    io::{self, Read, Seek},
     net::{Shutdown, TcpStream, ToSocketAddrs},
-    process::{Child, Command, Stdio},
+    path::Path,
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use gix::{
     bstr::ByteSlice,
     credentials::{helper, protocol},
@@ -161,6 +163,36 @@ impl Access {
         }
     }
 
+    /// A Git that works on the repository at `clone`, and reaches the other one as this access does. It reads no
+    /// configuration and asks nothing.
+    pub(crate) fn git(&self, clone: &Path) -> Command {
+        let mut git = Command::new("git");
+        git.arg("--git-dir").arg(clone);
+        git.env("GIT_CONFIG_GLOBAL", "/dev/null");
+        git.env("GIT_CONFIG_NOSYSTEM", "1");
+        git.env("GIT_TERMINAL_PROMPT", "0");
+        let ssh = [
+            &self.ssh[..],
+            &["-oBatchMode=yes".into(), "-oConnectTimeout=10".into()],
+        ]
+        .concat();
+        let quoted = ssh
+            .iter()
+            .map(|word| gix::quote::single(word.as_bytes().as_bstr()).to_string());
+        git.env("GIT_SSH_COMMAND", quoted.collect::<Vec<_>>().join(" "));
+        if let Some((user, password)) = &self.login {
+            // In the environment, which other users of this machine cannot read.
+            let login = STANDARD.encode(format!("{user}:{password}"));
+            git.env("GIT_CONFIG_COUNT", "1");
+            git.env("GIT_CONFIG_KEY_0", "http.extraHeader");
+            git.env(
+                "GIT_CONFIG_VALUE_0",
+                format!("Authorization: Basic {login}"),
+            );
+        }
+        git
+    }
+
     /// Connects to the repository.
     pub(crate) fn connect(&self, stop: &Stop) -> Result<(Channel, Wire), Problem> {
         let url = self.parsed()?;
@@ -230,17 +262,10 @@ impl Access {
                 "cannot run the program `{program}`, which is needed to reach it: {error}; install it"
             ))
         };
-        let complaints = tempfile::tempfile().map_err(cannot)?;
-        VARIABLES.iter().for_each(|name| {
-            command.env_remove(name);
-        });
-        command.env("GIT_PROTOCOL", "version=2").env("LC_ALL", "C");
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        command.stderr(complaints.try_clone().map_err(cannot)?);
-        let mut child = command.spawn().map_err(cannot)?;
-        let pipes = child.stdout.take().zip(child.stdin.take());
-        let program = Program(Arc::new(Mutex::new(child)));
-        let Some((from, to)) = pipes else {
+        command.env("GIT_PROTOCOL", "version=2");
+        let started = Program::start(&mut command, Stdio::piped());
+        let (program, complaints) = started.map_err(cannot)?;
+        let Some((from, to)) = program.pipes() else {
             return Err(self.problem("the program that reaches it has no pipes; report this error"));
         };
         let path = url.path.clone();
@@ -248,8 +273,7 @@ impl Access {
         let none = None::<(&str, Option<u16>)>;
         let transport = Connection::new(from, to, Protocol::V2, path, none, process, false);
         let transport = transport.custom_url(Some(url.to_bstring()));
-        let killed = program.0.clone();
-        stop.when_over(move || kill(&killed));
+        program.ends_with(stop);
         let wire = Wire {
             _program: Some(program),
             complaints: Some(complaints),
@@ -298,19 +322,75 @@ pub(crate) struct Wire {
 impl Wire {
     /// What the program has said on its standard error output.
     pub(crate) fn complaint(&self) -> String {
-        let mut said = Vec::new();
-        if let Some(mut complaints) = self.complaints.as_ref() {
-            let _ = complaints.rewind();
-            let _ = complaints.take(COMPLAINT).read_to_end(&mut said);
-        }
-        let text = String::from_utf8_lossy(&said);
-        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-        lines.collect::<Vec<_>>().join("; ")
+        self.complaints.as_ref().map(said_on).unwrap_or_default()
     }
+}
+
+/// The start of what was written to a file of complaints, on one line.
+fn said_on(mut complaints: &File) -> String {
+    let mut said = Vec::new();
+    let _ = complaints.rewind();
+    let _ = complaints.take(COMPLAINT).read_to_end(&mut said);
+    let text = String::from_utf8_lossy(&said);
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join("; ")
 }
 
 /// A program that ends when this is dropped.
 struct Program(Arc<Mutex<Child>>);
+
+impl Program {
+    /// Starts a program that speaks with this process on its standard output, and complains to a file.
+    fn start(command: &mut Command, input: Stdio) -> io::Result<(Self, File)> {
+        let complaints = tempfile::tempfile()?;
+        for name in VARIABLES {
+            command.env_remove(name);
+        }
+        command.env("LC_ALL", "C");
+        command.stdin(input).stdout(Stdio::piped());
+        command.stderr(complaints.try_clone()?);
+        let child = command.spawn()?;
+        Ok((Self(Arc::new(Mutex::new(child))), complaints))
+    }
+
+    /// Its standard output and input, once.
+    fn pipes(&self) -> Option<(ChildStdout, ChildStdin)> {
+        let mut child = child(&self.0);
+        child.stdout.take().zip(child.stdin.take())
+    }
+
+    /// Kills the program when `stop` says so.
+    fn ends_with(&self, stop: &Stop) {
+        let killed = self.0.clone();
+        stop.when_over(move || kill(&killed));
+    }
+}
+
+/// What a program has said until it ended.
+pub(crate) struct Said {
+    /// Its standard output.
+    pub(crate) output: String,
+    /// Its standard error output, on one line.
+    pub(crate) complaint: String,
+    /// Whether it ended with the exit status 0.
+    pub(crate) success: bool,
+}
+
+/// Runs a program to its end. It is killed when `stop` says so.
+pub(crate) fn run(mut command: Command, stop: &Stop) -> io::Result<Said> {
+    let (program, complaints) = Program::start(&mut command, Stdio::null())?;
+    program.ends_with(stop);
+    let output = child(&program.0).stdout.take();
+    let mut bytes = Vec::new();
+    // Not while the child is locked, so that it can be killed meanwhile.
+    output.map_or(Ok(0), |mut output| output.read_to_end(&mut bytes))?;
+    let status = child(&program.0).wait()?;
+    Ok(Said {
+        output: String::from_utf8_lossy(&bytes).into_owned(),
+        complaint: said_on(&complaints),
+        success: status.success(),
+    })
+}
 
 impl Drop for Program {
     fn drop(&mut self) {

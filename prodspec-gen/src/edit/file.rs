@@ -25,15 +25,15 @@ pub(crate) struct EditedFile {
     pub(crate) documents: Vec<Document>,
 }
 
-/// Finds the one file of a source that `edits` are about. `None`: there are no edits.
+/// Finds the files of a source that `edits` are about, sorted by path.
 ///
 /// # Errors
-/// When a document is not there, or the edits are about more than one file.
+/// When a document is not there.
 pub(crate) fn find<'k, S>(
     source: &str,
     files: impl Iterator<Item = (&'k S, &'k Parsed)>,
     edits: &[FieldEdit],
-) -> Result<Option<FileEdits<'k, S>>, Problems> {
+) -> Result<Vec<FileEdits<'k, S>>, Problems> {
     let mut wanted: BTreeMap<DocumentKey, Vec<&FieldEdit>> = BTreeMap::new();
     for edit in edits {
         for key in DocumentKey::of_name(source, &edit.document) {
@@ -60,22 +60,19 @@ pub(crate) fn find<'k, S>(
             });
         }
     }
-    if !missing.is_empty() {
-        let problem = |name| Problem::new(format!("has no document `{name}`; correct its name"));
-        return Err(missing.into_iter().map(problem).collect());
+    let problem = |name| Problem::new(format!("has no document `{name}`; correct its name"));
+    match missing.is_empty() {
+        true => Ok(found),
+        false => Err(missing.into_iter().map(problem).collect()),
     }
-    if let [first, second, ..] = &*found {
-        let file = |edits: &FileEdits<'_, S>| edits.edits[0].0.file().0.to_owned();
-        let (first, second) = (file(first), file(second));
-        return Err(Problem::new(format!(
-            "the change is about the files {first} and {second}, but files are replaced one by one, so that half of it would be visible; change one file at a time"
-        ))
-        .into());
-    }
-    Ok(found.pop())
 }
 
 impl<S> FileEdits<'_, S> {
+    /// The name of the file in its documents.
+    pub(crate) fn name(&self) -> &str {
+        self.edits[0].0.file().0
+    }
+
     /// Makes the edits of `text`, the content of the file. Only the edited fields of the edited documents differ then.
     ///
     /// # Errors
@@ -85,7 +82,7 @@ impl<S> FileEdits<'_, S> {
         parsing: &Parsing,
         text: &[u8],
     ) -> Result<EditedFile, Problems> {
-        let name = self.edits[0].0.file().0;
+        let name = self.name();
         let text = std::str::from_utf8(text)
             .map_err(|_| Problem::new("not UTF-8; save the file as UTF-8 text").at(name, 0, 0))?;
         let edits: Vec<Edit> = self.edits.iter().map(edit).collect();
@@ -137,4 +134,18 @@ pub(crate) fn diff(file: &str, before: &str, after: &str) -> String {
     let text = TextDiff::from_lines(before, after);
     let header = (format!("a/{file}"), format!("b/{file}"));
     text.unified_diff().header(&header.0, &header.1).to_string()
+}
+
+/// The documents of a source after `edited` files have replaced those of the same names.
+pub(crate) fn exchanged(documents: Vec<Document>, edited: Vec<EditedFile>) -> Vec<Document> {
+    let names: BTreeSet<&str> = edited
+        .iter()
+        .flat_map(|file| &file.documents)
+        .map(|it| it.file().0)
+        .collect();
+    let (_, mut documents): (Vec<_>, Vec<_>) = documents
+        .into_iter()
+        .partition(|document| names.contains(document.file().0));
+    documents.extend(edited.into_iter().flat_map(|file| file.documents));
+    documents
 }

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use plugin_sdk::{
-    Document, Problem, Problems,
+    Document, EditError, Problem, Problems,
     document::{DocumentKey, FieldPath, Value},
 };
 
@@ -139,6 +139,16 @@ impl Parsing {
     pub(crate) fn said_all(&self, problems: Problems) -> Problems {
         let said = problems.into_iter().map(|problem| self.said(problem));
         said.collect()
+    }
+
+    /// An error of an edit, with its problems marked with the name of the source.
+    pub(crate) fn said_by(&self, error: EditError) -> EditError {
+        match error {
+            EditError::Refused(problems) => EditError::Refused(self.said_all(problems)),
+            EditError::Failed(problems) => EditError::Failed(self.said_all(problems)),
+            EditError::Unknown(problems) => EditError::Unknown(self.said_all(problems)),
+            moved => moved,
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Trees of files outside of the file system as sources of truth: repositories and archives. Their files are known by an
 //! id of their content, so that an unchanged file is neither read nor parsed again.
 
+mod editing;
 mod selection;
 mod source;
 mod stop;
@@ -10,6 +11,7 @@ use std::{path::Path, sync::Arc};
 use plugin_sdk::{Problem, Problems};
 use prodspec_model::Revision;
 
+pub use editing::{EditableTree, NewText};
 pub use selection::Selection;
 pub use source::{Hook, TreeSource};
 pub use stop::Stop;

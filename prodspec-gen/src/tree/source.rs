@@ -98,11 +98,24 @@ impl<T: Tree, F: Format> TreeSource<T, F> {
         self.hook.clone()
     }
 
-    /// Reads on a thread for blocking work. When the caller gives up, the tree is told to stop.
     async fn update(&self, known: Option<Revision>) -> Result<Update, Problems> {
+        self.with_tree(move |settings, memory, tree, stop| {
+            let read = memory.read::<F>(settings, tree, known.as_ref(), stop);
+            read.map_err(|problems| settings.parsing.said_all(problems))
+        })
+        .await
+    }
+
+    /// Uses the tree on a thread for blocking work. When the caller gives up, the tree is told to stop.
+    pub(super) async fn with_tree<A: Send + 'static>(
+        &self,
+        used: impl FnOnce(&Settings<Memory>, &mut Memory, &mut T, &Stop) -> Result<A, Problems>
+        + Send
+        + 'static,
+    ) -> Result<A, Problems> {
         let (_waiting, stop) = Waiting::begin();
         let tree = self.tree.clone();
-        let read = move |settings: &Settings<Memory>| {
+        let used = move |settings: &Settings<Memory>| {
             let mut tree = tree.lock().unwrap_or_else(PoisonError::into_inner);
             if stop.is_stopped() {
                 // It waited for another reading, and its caller for it.
@@ -113,13 +126,13 @@ impl<T: Tree, F: Format> TreeSource<T, F> {
             }
             let shared = settings.cache.lock();
             let mut shared = shared.unwrap_or_else(PoisonError::into_inner);
-            // A reading that panics leaves nothing: the next one reads everything.
+            // A use that panics leaves nothing: the next one reads everything.
             let mut memory = std::mem::take(&mut *shared);
-            let read = memory.read::<F>(settings, &mut *tree, known.as_ref(), &stop);
+            let result = used(settings, &mut memory, &mut tree, &stop);
             *shared = memory;
-            read.map_err(|problems| settings.parsing.said_all(problems))
+            result
         };
-        self.settings.aside(read).await
+        self.settings.aside(used).await
     }
 }
 
@@ -167,17 +180,17 @@ impl Hook {
 
 /// The files of a tree as of the last reading, and its revision.
 #[derive(Debug, Default)]
-struct Memory {
-    files: Kept<File>,
-    revision: Option<Revision>,
+pub(super) struct Memory {
+    pub(super) files: Kept<File>,
+    pub(super) revision: Option<Revision>,
 }
 
 /// One file as it was read last.
 #[derive(Debug)]
-struct File {
-    path: String,
+pub(super) struct File {
+    pub(super) path: String,
     /// The id of the content. `None`: it could not be read, or was not allowed.
-    id: Option<ContentId>,
+    pub(super) id: Option<ContentId>,
     len: u64,
 }
 
@@ -198,13 +211,33 @@ impl Memory {
         let complete = self.files.states().all(|file| file.id.is_some());
         let last = self.revision.as_ref().filter(|_| complete);
         if let Some(mut snapshot) = tree.look(last, stop)? {
-            let revision = snapshot.revision();
-            // Until all files are taken in, a tree must not answer that nothing has changed.
-            self.revision = None;
-            let taken = self.take::<F>(settings, &mut *snapshot, stop);
-            taken.map_err(|problems| at(&revision, problems))?;
-            self.revision = Some(revision);
+            self.refresh::<F>(settings, &mut *snapshot, stop)?;
         }
+        self.answer::<F>(settings, known)
+    }
+
+    /// Takes in the files of a snapshot, and its revision.
+    pub(super) fn refresh<F: Format>(
+        &mut self,
+        settings: &Settings<Self>,
+        snapshot: &mut (dyn Snapshot + '_),
+        stop: &Stop,
+    ) -> Result<(), Problems> {
+        let revision = snapshot.revision();
+        // Until all files are taken in, a tree must not answer that nothing has changed.
+        self.revision = None;
+        let taken = self.take::<F>(settings, snapshot, stop);
+        taken.map_err(|problems| at(&revision, problems))?;
+        self.revision = Some(revision);
+        Ok(())
+    }
+
+    /// What has changed since the revision `known`, as of the last snapshot that was taken in.
+    pub(super) fn answer<F: Format>(
+        &mut self,
+        settings: &Settings<Self>,
+        known: Option<&Revision>,
+    ) -> Result<Update, Problems> {
         let Some(revision) = self.revision.clone() else {
             return Err(Problem::new("has no revision yet; report this error").into());
         };
@@ -218,7 +251,7 @@ impl Memory {
         Ok(self.files.answer(revision, known))
     }
 
-    /// Takes in the files of a snapshot, and reads those whose content is not known.
+    /// Reads those files of a snapshot whose content is not known.
     fn take<F: Format>(
         &mut self,
         settings: &Settings<Self>,
@@ -319,7 +352,7 @@ fn nothing<F: Format>(path: &Path, files: usize) -> Problem {
 }
 
 /// Adds the revision to the place of each problem.
-fn at(revision: &Revision, mut problems: Problems) -> Problems {
+pub(super) fn at(revision: &Revision, mut problems: Problems) -> Problems {
     let (start, rest) = match revision.0.rfind(':') {
         Some(colon) => revision.0.split_at(colon + 1),
         None => ("", &*revision.0),

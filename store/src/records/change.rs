@@ -13,7 +13,7 @@ use crate::Record;
 pub struct ChangeRecord {
     /// The source that is changed.
     pub source: SourceName,
-    /// The change itself.
+    /// The change itself, as it is proposed and committed.
     #[serde(flatten)]
     pub change: SourceChange,
     /// The program that holds the changed fields afterwards. `None`: no program holds them.

@@ -7,6 +7,7 @@
     reason = "a test"
 )]
 
+mod editing;
 mod histories;
 mod origin;
 mod reading;

@@ -9,7 +9,7 @@ use std::{path::PathBuf, time::SystemTime};
 
 use async_trait::async_trait;
 use control_plane_runtime::{Runtime, TokioRuntime};
-use plugin_sdk::{Document, EditError, EditableSource, Problems, Proposal, Reading, SourceChange};
+use plugin_sdk::{EditError, EditableSource, Problem, Problems, Proposal, Reading, SourceChange};
 use prodspec_model::{Digest, Revision};
 
 use self::replace::{Moved, Point, Replacement};
@@ -24,7 +24,7 @@ use super::{
 use crate::{
     edit::{
         EditFormat,
-        file::{diff, find},
+        file::{diff, exchanged, find},
     },
     kept::Placed,
 };
@@ -111,7 +111,7 @@ impl Settings {
             let problem = stable::at(&self.path, stable::CHANGES);
             Err(EditError::Failed(problem.into()))
         });
-        tried.map_err(|error| self.said_by(error))
+        tried.map_err(|error| self.parsing.said_by(error))
     }
 
     /// Makes a change, if the content is still that of the proposal. `reached` is called at each point at which a process
@@ -126,7 +126,8 @@ impl Settings {
     ) -> Result<Revision, EditError> {
         let after = &proposal.reading.revision;
         let reading = self.with_cache(|cache| self.whole_now(cache, shape, now));
-        let reading = reading.map_err(|problems| self.said_by(EditError::Failed(problems)))?;
+        let reading =
+            reading.map_err(|problems| self.parsing.said_by(EditError::Failed(problems)))?;
         if reading.revision == *after {
             return Ok(reading.revision);
         }
@@ -152,18 +153,22 @@ impl Settings {
             Err(Moved::Changed) => {
                 let reading = self.with_cache(|cache| self.whole_now(cache, shape, now));
                 let reading = reading.map_err(EditError::Failed);
-                moved(reading.map_err(|error| self.said_by(error))?.revision)
+                moved(
+                    reading
+                        .map_err(|error| self.parsing.said_by(error))?
+                        .revision,
+                )
             }
             Err(Moved::NotReplaced(error)) => {
                 let problem = stable::at(&path, format!("cannot be replaced: {error}"));
-                Err(self.said_by(EditError::Failed(problem.into())))
+                Err(self.parsing.said_by(EditError::Failed(problem.into())))
             }
             Err(Moved::Unknown(error)) => {
                 let problem = stable::at(
                     &path,
                     format!("was replaced, but may not be durable: {error}"),
                 );
-                Err(self.said_by(EditError::Unknown(problem.into())))
+                Err(self.parsing.said_by(EditError::Unknown(problem.into())))
             }
         }
     }
@@ -191,8 +196,15 @@ impl Settings {
             proposal: Proposal::new(reading.revision.clone(), reading, ""),
             file: None,
         };
-        let edits = find(&self.parsing.source, cache.files(), &change.edits)?;
-        let Some(edits) = edits else {
+        let mut found = find(&self.parsing.source, cache.files(), &change.edits)?;
+        if let [first, second, ..] = &*found {
+            let (first, second) = (first.name(), second.name());
+            return Err(Problem::new(format!(
+                "the change is about the files {first} and {second}, but files are replaced one by one, so that half of it would be visible; change one file at a time"
+            ))
+            .into());
+        }
+        let Some(edits) = found.pop() else {
             return Ok(Some(unchanged(reading)));
         };
         let before = edits.state.digest;
@@ -207,31 +219,17 @@ impl Settings {
         if after == before {
             return Ok(Some(unchanged(reading)));
         }
-        let name = edits.documents[0].file().0;
-        let diff = diff(name, &String::from_utf8_lossy(&bytes), &edited.text);
+        let diff = diff(edits.name(), &String::from_utf8_lossy(&bytes), &edited.text);
         let revision = cache.revision(shape, Some((found.place(), after)));
-        let others = reading.documents.into_iter();
-        let others = others.filter(|document| document.file().0 != name);
-        let documents: Vec<Document> = others.chain(edited.documents).collect();
         let file = NewFile {
             path: path.to_path_buf(),
             before,
-            text: edited.text,
+            text: edited.text.clone(),
         };
+        let documents = exchanged(reading.documents, vec![edited]);
         Ok(Some(Tried {
             proposal: Proposal::new(reading.revision, Reading::new(revision.0, documents), diff),
             file: Some(file),
         }))
-    }
-
-    /// Marks the problems of an error with the name of the source.
-    fn said_by(&self, error: EditError) -> EditError {
-        let said = |problems| self.parsing.said_all(problems);
-        match error {
-            EditError::Refused(problems) => EditError::Refused(said(problems)),
-            EditError::Failed(problems) => EditError::Failed(said(problems)),
-            EditError::Unknown(problems) => EditError::Unknown(said(problems)),
-            moved => moved,
-        }
     }
 }

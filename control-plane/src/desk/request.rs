@@ -5,6 +5,7 @@ use control_plane_store::{
     records::{By, Holder},
 };
 use plugin_sdk::{ChangeId, FieldEdit};
+use prodspec_model::SourceName;
 
 use super::EditRefused;
 
@@ -80,6 +81,11 @@ impl SourceEdit {
     pub fn blast_radius(mut self, assets: usize) -> Self {
         self.blast_radius = assets;
         self
+    }
+
+    /// The name of the source that is edited.
+    pub(crate) fn source(&self) -> SourceName {
+        SourceName(self.source.as_str().into())
     }
 
     /// # Errors

@@ -1,23 +1,16 @@
 //! Edits of sources by programs: tried with the whole pipeline, compared, made once, and recorded.
 
-mod desk;
-mod error;
-mod overwritten;
-mod records;
-mod request;
-
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use annealing_enforcer::Plan;
 use control_plane_runtime::Runtime;
 use control_plane_store::records::{HeldField, Holder};
 use plugin_sdk::{ChangeId, Reading};
-use prodspec_model::{Revision, SourceName};
+use prodspec_model::Revision;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::desk::Desk;
-pub use self::{error::EditRefused, request::SourceEdit};
 use crate::{
+    desk::{Desk, SourceEdit},
     dry_run::DryRunChange,
     handle::{Error, Handle},
 };
@@ -56,10 +49,16 @@ impl<R: Runtime> Handle<R> {
     /// has changed meanwhile, all of this is done again. The same edit under the same id, also after a crash, is one edit.
     ///
     /// # Errors
-    /// [`EditRefused`] with the first of these that does not hold: nothing was changed. [`EditRefused::Unknown`] if the edit
+    /// [`EditRefused`](crate::EditRefused) with the first of these that does not hold: nothing was changed. [`EditRefused::Unknown`](crate::EditRefused::Unknown) if the edit
     /// may have been made: make it again under the same id. If this process does not own the partition.
     pub async fn edit(&self, edit: &SourceEdit) -> Result<Edited, Error> {
-        self.desk().await?.edit(edit).await
+        let made = self.desk().await?.edit(edit).await?;
+        Ok(Edited {
+            id: made.id,
+            revision: made.revision,
+            diff: made.diff,
+            changes: made.changes.iter().map(DryRunChange::of).collect(),
+        })
     }
 
     /// Finds out what an edit of a source would do. Changes nothing.
@@ -68,8 +67,7 @@ impl<R: Runtime> Handle<R> {
     /// As for [`Handle::edit`].
     pub async fn dry_run_edit(&self, edit: &SourceEdit) -> Result<EditDryRun, Error> {
         let (proposal, candidate) = self.desk().await?.attempt(edit).await?;
-        let source = SourceName(edit.source.as_str().into());
-        let sources = [(source, proposal.reading.revision.clone())].into();
+        let sources = [(edit.source(), proposal.reading.revision.clone())].into();
         let incarnation = self.hypothetical(&candidate, sources);
         Ok(EditDryRun {
             diff: proposal.diff,
@@ -106,7 +104,7 @@ impl<R: Runtime> Handle<R> {
     /// # Errors
     /// If this process does not own the partition, or the store fails.
     pub async fn release_fields(&self, holder: &Holder) -> Result<Vec<HeldField>, Error> {
-        self.desk().await?.release(holder).await
+        Ok(self.desk().await?.release(holder).await?)
     }
 
     /// Waits until a field of `holder` was set by hand, or by a program that does not ask the ledger, and returns all such
@@ -127,7 +125,7 @@ impl<R: Runtime> Handle<R> {
         }
     }
 
-    async fn desk(&self) -> Result<std::sync::Arc<Desk<R>>, Error> {
+    async fn desk(&self) -> Result<Arc<Desk<R>>, Error> {
         let desk = self.shared.desk.borrow().clone();
         match desk {
             Some(desk) => Ok(desk),

@@ -1,12 +1,18 @@
 //! Why an edit was not made.
 
 use control_plane_store::records::HeldField;
-use plugin_sdk::{ChangeId, Problems};
+use plugin_sdk::{BoxError, ChangeId, Problems};
 
 /// The reason why an edit of a source was not made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EditRefused {
+    /// No source has this name.
+    #[error("no source has the name `{0}`; use the name of one of the sources of the pipeline")]
+    UnknownSource(String),
+    /// The records of edits cannot be read or written.
+    #[error("the store failed")]
+    Store(#[source] BoxError),
     /// Programs cannot edit this source.
     #[error(
         "the source `{0}` cannot be edited by a program; add it with `.editable(...)` instead of `.source(...)`"
@@ -36,7 +42,7 @@ pub enum EditRefused {
     TooLarge {
         /// What the edit has too much of, with its number.
         what: String,
-        /// The greatest number allowed.
+        /// The greatest number that is allowed.
         limit: usize,
     },
     /// The id was used for another edit.
@@ -57,7 +63,13 @@ pub enum EditRefused {
     Unknown {
         /// The id of the edit.
         id: ChangeId,
-        /// What failed.
+        /// What failed, as the source says.
         problems: Problems,
     },
+}
+
+impl From<control_plane_store::Error> for EditRefused {
+    fn from(error: control_plane_store::Error) -> Self {
+        Self::Store(error.into())
+    }
 }

@@ -4,27 +4,29 @@
 //! when it is made. A process that dies in between leaves a record without the mark; the same edit, asked for again,
 //! finds out from the source whether it was made. A change of a table is one commit with its record.
 
+mod error;
+mod overwritten;
+mod records;
+mod request;
+
 use std::sync::Arc;
 
 use control_plane_runtime::Runtime;
 use control_plane_store::{
-    Batch, CommitError, Version, owner,
+    Batch, CommitError, Store, Version, owner,
     records::{ChangeRecord, HeldField, Holder, Ledger},
 };
 use jiff::Timestamp;
 use plugin_sdk::{
-    Candidate, EditError, FencingToken, Problem, Problems, Proposal, Reading, SourceChange,
-    with_causes,
+    Candidate, ChangeId, EditError, FencingToken, Problem, Problems, Proposal, Reading,
+    SourceChange, with_causes,
 };
-use prodspec_gen::pipeline::Editable;
-use prodspec_model::{Revision, SourceName};
+use prodspec_gen::{Pipeline, pipeline::Editable};
+use prodspec_model::{PartitionId, Revision, SourceName, snapshot::Change};
 use tokio::sync::{Mutex, watch};
 
-use super::{
-    EditRefused, Edited, SourceEdit,
-    records::{Books, Entry, Wanted},
-};
-use crate::{dry_run::DryRunChange, handle::Error, shared::Shared};
+use self::records::{Books, Entry, Wanted};
+pub use self::{error::EditRefused, request::SourceEdit};
 
 /// Number of times that an edit is tried while its source changes.
 const ATTEMPTS: u32 = 16;
@@ -33,30 +35,49 @@ const SUBMISSIONS: u32 = 5;
 
 /// Makes the edits of one partition under one ownership.
 pub(crate) struct Desk<R> {
-    pub(super) shared: Arc<Shared<R>>,
+    runtime: R,
+    partition: PartitionId,
+    store: Arc<dyn Store>,
+    pipeline: Pipeline,
     token: FencingToken,
-    pub(super) generation: prodspec_gen::Handle,
+    generation: prodspec_gen::Handle,
     /// The records in the store. `None`: they have to be read. Held for the whole of an edit.
-    pub(super) books: Mutex<Option<Books>>,
+    books: Mutex<Option<Books>>,
     /// The ledger as it was written last.
-    pub(super) published: watch::Sender<Arc<Ledger>>,
+    published: watch::Sender<Arc<Ledger>>,
+}
+
+/// A change that was made.
+#[derive(Debug)]
+pub(crate) struct Made {
+    pub(crate) id: ChangeId,
+    pub(crate) revision: Revision,
+    /// The change of the source as a unified diff.
+    pub(crate) diff: String,
+    /// The assets that the next incarnation changes because of it.
+    pub(crate) changes: Arc<[Change]>,
 }
 
 /// How an attempt to make a change has ended.
 enum Attempted {
-    Made(Edited),
+    Made(Made),
     /// The source has changed since the proposal.
     Moved,
 }
 
 impl<R: Runtime> Desk<R> {
     pub(crate) fn new(
-        shared: Arc<Shared<R>>,
+        runtime: R,
+        store: Arc<dyn Store>,
+        pipeline: Pipeline,
         token: FencingToken,
         generation: prodspec_gen::Handle,
     ) -> Self {
         Self {
-            shared,
+            runtime,
+            partition: pipeline.partition().clone(),
+            store,
+            pipeline,
             token,
             generation,
             books: Mutex::new(None),
@@ -65,22 +86,16 @@ impl<R: Runtime> Desk<R> {
     }
 
     /// The ledger, as it is in the store.
-    pub(super) async fn ledger(&self) -> Result<Arc<Ledger>, Error> {
+    pub(crate) async fn ledger(&self) -> Result<Arc<Ledger>, EditRefused> {
         let mut books = self.books.lock().await;
         self.open(&mut books).await?;
         Ok(self.published.borrow().clone())
     }
 
     /// Reads the books if that is necessary.
-    pub(super) async fn open<'b>(
-        &self,
-        books: &'b mut Option<Books>,
-    ) -> Result<&'b mut Books, Error> {
+    async fn open<'b>(&self, books: &'b mut Option<Books>) -> Result<&'b mut Books, EditRefused> {
         if books.is_none() {
-            let Shared {
-                store, partition, ..
-            } = &*self.shared;
-            let read = Books::load(&**store, partition).await?;
+            let read = Books::load(&*self.store, &self.partition).await?;
             self.published.send_replace(Arc::new(read.ledger.clone()));
             *books = Some(read);
         }
@@ -89,11 +104,11 @@ impl<R: Runtime> Desk<R> {
 
     /// Commits `batch` under the token of the owner.
     async fn commit(&self, batch: Batch) -> Result<(), CommitError> {
-        let owner = owner::key(&self.shared.partition);
+        let owner = owner::key(&self.partition);
         let batch = batch.expect_at(owner, Version(self.token.0));
         let mut submissions = 1;
         loop {
-            match self.shared.store.commit(batch.clone()).await {
+            match self.store.commit(batch.clone()).await {
                 Ok(_) => return Ok(()),
                 Err(CommitError::Unknown { .. }) if submissions < SUBMISSIONS => submissions += 1,
                 Err(error) => return Err(error),
@@ -102,11 +117,7 @@ impl<R: Runtime> Desk<R> {
     }
 
     /// Writes an entry. What the store has is read again if that is not known.
-    pub(super) async fn write(
-        &self,
-        books: &mut Option<Books>,
-        entry: Entry,
-    ) -> Result<(), CommitError> {
+    async fn write(&self, books: &mut Option<Books>, entry: Entry) -> Result<(), CommitError> {
         let written = self.commit(entry.batch).await;
         *books = match &written {
             Ok(()) => {
@@ -120,31 +131,31 @@ impl<R: Runtime> Desk<R> {
     }
 
     /// Gives up all fields of a holder.
-    pub(super) async fn release(&self, holder: &Holder) -> Result<Vec<HeldField>, Error> {
+    pub(crate) async fn release(&self, holder: &Holder) -> Result<Vec<HeldField>, EditRefused> {
         let mut guard = self.books.lock().await;
         let books = self.open(&mut guard).await?;
         let held: Vec<HeldField> = books.ledger.of_holder(holder).cloned().collect();
         let names = held.iter().map(|field| (field.name(), None));
-        let entry = books.with_fields(&self.shared.partition, names)?;
+        let entry = books.with_fields(&self.partition, names)?;
         match self.write(&mut guard, entry).await {
             Ok(()) => Ok(held),
-            Err(error) => Err(Error::Store(error.into())),
+            Err(error) => Err(EditRefused::Store(error.into())),
         }
     }
 
     fn now(&self) -> Timestamp {
-        self.shared.runtime.now().wall
+        self.runtime.now().wall
     }
 
-    fn editable(&self, edit: &SourceEdit) -> Result<(SourceName, &Editable), Error> {
-        let pipeline = &self.shared.pipeline;
-        let name = SourceName(edit.source.as_str().into());
+    fn editable(&self, edit: &SourceEdit) -> Result<(SourceName, &Editable), EditRefused> {
+        let pipeline = &self.pipeline;
+        let name = edit.source();
         match pipeline.editable(&name) {
             Some(editable) => Ok((name, editable)),
             None if pipeline.sources().iter().any(|it| it.name() == name) => {
-                Err(EditRefused::NotEditable(edit.source.clone()).into())
+                Err(EditRefused::NotEditable(edit.source.clone()))
             }
-            None => Err(Error::UnknownSource(edit.source.clone())),
+            None => Err(EditRefused::UnknownSource(edit.source.clone())),
         }
     }
 
@@ -155,7 +166,10 @@ impl<R: Runtime> Desk<R> {
     }
 
     /// Finds out what an edit would do.
-    pub(super) async fn attempt(&self, edit: &SourceEdit) -> Result<(Proposal, Candidate), Error> {
+    pub(crate) async fn attempt(
+        &self,
+        edit: &SourceEdit,
+    ) -> Result<(Proposal, Candidate), EditRefused> {
         edit.check()?;
         let (source, editable) = self.editable(edit)?;
         let change = self.change(edit);
@@ -177,38 +191,36 @@ impl<R: Runtime> Desk<R> {
         editable: &Editable,
         wanted: &Wanted<'_>,
         allowed: usize,
-    ) -> Result<(Proposal, Candidate), Error> {
+    ) -> Result<(Proposal, Candidate), EditRefused> {
         let Wanted {
             source,
             change,
             holder,
         } = *wanted;
         if let Some(held) = books.ledger.conflict(source, &change.edits, holder) {
-            return Err(EditRefused::Held(Box::new(held.clone())).into());
+            return Err(EditRefused::Held(Box::new(held.clone())));
         }
-        let pipeline = &self.shared.pipeline;
-        let proposal = pipeline
-            .propose(&self.shared.runtime, editable, change)
-            .await;
+        let pipeline = &self.pipeline;
+        let proposal = pipeline.propose(&self.runtime, editable, change).await;
         let proposal = proposal.map_err(|error| refused(change, error))?;
         let reading = proposal.reading.clone();
         let candidate = self.generation.try_reading(source.clone(), reading).await;
         let candidate = candidate.map_err(EditRefused::Refused)?;
         match candidate.changes.len() {
-            assets if assets > allowed => Err(EditRefused::BlastRadius { assets, allowed }.into()),
+            assets if assets > allowed => Err(EditRefused::BlastRadius { assets, allowed }),
             _ => Ok((proposal, candidate)),
         }
     }
 
     /// Makes an edit once.
-    pub(super) async fn edit(&self, edit: &SourceEdit) -> Result<Edited, Error> {
+    pub(crate) async fn edit(&self, edit: &SourceEdit) -> Result<Made, EditRefused> {
         edit.check()?;
         let (source, editable) = self.editable(edit)?;
         let mut guard = self.books.lock().await;
         let recorded = self.open(&mut guard).await?.change(&edit.id).cloned();
         if let Some(record) = &recorded {
             if record.source != source || record.change.edits != edit.fields {
-                return Err(EditRefused::IdUsed(edit.id.clone()).into());
+                return Err(EditRefused::IdUsed(edit.id.clone()));
             }
             if record.made.is_some() || self.was_made(editable, record).await? {
                 return self.made_before(&mut guard, record).await;
@@ -222,21 +234,25 @@ impl<R: Runtime> Desk<R> {
         };
         for _ in 0..ATTEMPTS {
             let made = self.make(&mut guard, editable, &wanted, edit.blast_radius);
-            if let Attempted::Made(edited) = made.await? {
+            if let Attempted::Made(made) = made.await? {
                 tracing::info!(
-                    partition = %self.shared.partition, source = %source.0, id = %edited.id, who = change.who,
-                    why = change.why, revision = %edited.revision.0, "edited a source"
+                    partition = %self.partition, source = %source.0, id = %made.id, who = change.who,
+                    why = change.why, revision = %made.revision.0, "edited a source"
                 );
                 self.generation.regenerate();
-                return Ok(edited);
+                return Ok(made);
             }
         }
-        Err(EditRefused::KeepsChanging(ATTEMPTS).into())
+        Err(EditRefused::KeepsChanging(ATTEMPTS))
     }
 
     /// Whether a change that was recorded, but not marked, was made: the source has the revision after it, or all its fields
     /// have their new values.
-    async fn was_made(&self, editable: &Editable, record: &ChangeRecord) -> Result<bool, Error> {
+    async fn was_made(
+        &self,
+        editable: &Editable,
+        record: &ChangeRecord,
+    ) -> Result<bool, EditRefused> {
         let reading = self.read(editable).await;
         let reading = reading.map_err(|problems| unknown(&record.change, problems))?;
         let edits = &record.change.edits;
@@ -244,8 +260,8 @@ impl<R: Runtime> Desk<R> {
         Ok(reading.revision == record.after || (!edits.is_empty() && has_all()))
     }
 
-    pub(super) async fn read(&self, editable: &Editable) -> Result<Reading, Problems> {
-        let (pipeline, runtime) = (&self.shared.pipeline, &self.shared.runtime);
+    async fn read(&self, editable: &Editable) -> Result<Reading, Problems> {
+        let (pipeline, runtime) = (&self.pipeline, &self.runtime);
         pipeline.read_replacement(runtime, editable.source()).await
     }
 
@@ -254,7 +270,7 @@ impl<R: Runtime> Desk<R> {
         &self,
         guard: &mut Option<Books>,
         record: &ChangeRecord,
-    ) -> Result<Edited, Error> {
+    ) -> Result<Made, EditRefused> {
         let revision = record.after.clone();
         if record.made.is_none() {
             let wanted = Wanted {
@@ -265,11 +281,11 @@ impl<R: Runtime> Desk<R> {
             self.mark(guard, &wanted, (&record.before, &revision)).await;
             self.generation.regenerate();
         }
-        Ok(Edited {
+        Ok(Made {
             id: record.change.id.clone(),
             revision,
             diff: String::new(),
-            changes: Vec::new(),
+            changes: Arc::default(),
         })
     }
 
@@ -280,7 +296,7 @@ impl<R: Runtime> Desk<R> {
         wanted: &Wanted<'_>,
         revisions: (&Revision, &Revision),
     ) {
-        let (partition, now) = (&self.shared.partition, self.now());
+        let (partition, now) = (&self.partition, self.now());
         let entry = match self.open(guard).await {
             Ok(books) => books.record(partition, wanted, revisions, (now, Some(now))),
             Err(error) => return not_marked(wanted, &error),
@@ -302,17 +318,17 @@ impl<R: Runtime> Desk<R> {
         editable: &Editable,
         wanted: &Wanted<'_>,
         allowed: usize,
-    ) -> Result<Attempted, Error> {
+    ) -> Result<Attempted, EditRefused> {
         let books = self.open(guard).await?.clone();
         let (proposal, candidate) = self.tried(&books, editable, wanted, allowed).await?;
         let revisions = (&proposal.before, &proposal.reading.revision);
-        let edited = Edited {
+        let made = Made {
             id: wanted.change.id.clone(),
             revision: proposal.reading.revision.clone(),
-            changes: candidate.changes.iter().map(DryRunChange::of).collect(),
+            changes: candidate.changes,
             diff: proposal.diff.clone(),
         };
-        let (partition, now) = (&self.shared.partition, self.now());
+        let (partition, now) = (&self.partition, self.now());
         if let Editable::Table(table) = editable {
             let mut entry = books.record(partition, wanted, revisions, (now, Some(now)))?;
             if !proposal.is_unchanged() {
@@ -324,7 +340,7 @@ impl<R: Runtime> Desk<R> {
                 }
             }
             return match self.write(guard, entry).await {
-                Ok(()) => Ok(Attempted::Made(edited)),
+                Ok(()) => Ok(Attempted::Made(made)),
                 Err(CommitError::Conflict { key, .. }) if key != owner::key(partition) => {
                     Ok(Attempted::Moved)
                 }
@@ -335,12 +351,12 @@ impl<R: Runtime> Desk<R> {
         if let Err(error) = self.write(guard, entry).await {
             return Err(self.not_written(wanted.change, &error));
         }
-        let (pipeline, runtime) = (&self.shared.pipeline, &self.shared.runtime);
+        let (pipeline, runtime) = (&self.pipeline, &self.runtime);
         let committed = pipeline.commit(runtime, editable, wanted.change, &proposal);
         match committed.await {
             Ok(_) => {
                 self.mark(guard, wanted, revisions).await;
-                Ok(Attempted::Made(edited))
+                Ok(Attempted::Made(made))
             }
             Err(error @ EditError::Unknown(_)) => Err(refused(wanted.change, error)),
             Err(error) => {
@@ -356,7 +372,7 @@ impl<R: Runtime> Desk<R> {
     /// Takes back the record of a change that was not made. If the store fails, the record stays: the fields are held until
     /// the edit is asked for again, or the holder releases them.
     async fn take_back(&self, guard: &mut Option<Books>, wanted: &Wanted<'_>, before: &Ledger) {
-        let partition = &self.shared.partition;
+        let partition = &self.partition;
         let entry = match self.open(guard).await {
             Ok(books) => books.take_back(partition, wanted, before),
             Err(error) => return not_marked(wanted, &error),
@@ -372,18 +388,22 @@ impl<R: Runtime> Desk<R> {
     }
 
     /// The error for a commit of the store that failed before the source was changed.
-    fn not_written(&self, change: &SourceChange, error: &CommitError) -> Error {
-        let message = format!("the store failed: {}", with_causes(error));
+    fn not_written(&self, change: &SourceChange, error: &CommitError) -> EditRefused {
+        let lost = matches!(error, CommitError::Conflict { key, .. } if *key == owner::key(&self.partition));
+        let message = match lost {
+            true => "another process owns the partition now; ask that one".to_owned(),
+            false => format!("the store failed: {}", with_causes(error)),
+        };
         let problems = Problem::new(message).by("store").into();
         match error {
             CommitError::Unknown { .. } => unknown(change, problems),
-            _ => EditRefused::Failed(problems).into(),
+            _ => EditRefused::Failed(problems),
         }
     }
 }
 
 /// The value of an edited field in a reading.
-pub(super) fn value(reading: &Reading, edit: &plugin_sdk::FieldEdit) -> Option<serde_json::Value> {
+fn value(reading: &Reading, edit: &plugin_sdk::FieldEdit) -> Option<serde_json::Value> {
     let document = reading
         .documents
         .iter()
@@ -391,17 +411,17 @@ pub(super) fn value(reading: &Reading, edit: &plugin_sdk::FieldEdit) -> Option<s
     Some(document.root().at(&edit.path)?.to_json())
 }
 
-fn unknown(change: &SourceChange, problems: Problems) -> Error {
+fn unknown(change: &SourceChange, problems: Problems) -> EditRefused {
     let id = change.id.clone();
-    EditRefused::Unknown { id, problems }.into()
+    EditRefused::Unknown { id, problems }
 }
 
-fn refused(change: &SourceChange, error: EditError) -> Error {
+fn refused(change: &SourceChange, error: EditError) -> EditRefused {
     match error {
-        EditError::Refused(problems) => EditRefused::Refused(problems).into(),
-        EditError::Failed(problems) => EditRefused::Failed(problems).into(),
+        EditError::Refused(problems) => EditRefused::Refused(problems),
+        EditError::Failed(problems) => EditRefused::Failed(problems),
         EditError::Unknown(problems) => unknown(change, problems),
-        error => EditRefused::Failed(Problem::new(error).into()).into(),
+        error => EditRefused::Failed(Problem::new(error).into()),
     }
 }
 

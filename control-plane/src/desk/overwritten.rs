@@ -8,11 +8,7 @@ use control_plane_store::records::{HeldField, Holder, Ledger, Overwritten};
 use plugin_sdk::with_causes;
 use prodspec_model::{Revision, SourceName};
 
-use super::{
-    desk::{Desk, value},
-    records::Books,
-};
-use crate::handle::Error;
+use super::{Desk, EditRefused, records::Books, value};
 
 impl<R: Runtime> Desk<R> {
     /// Compares the held fields of each source with every revision of it from which intent was made, until generation ends.
@@ -40,8 +36,8 @@ impl<R: Runtime> Desk<R> {
     }
 
     /// Marks the held fields of a source that have another value than their holder gave them.
-    async fn compare(&self, source: &SourceName) -> Result<(), Error> {
-        let Some(editable) = self.shared.pipeline.editable(source) else {
+    async fn compare(&self, source: &SourceName) -> Result<(), EditRefused> {
+        let Some(editable) = self.pipeline.editable(source) else {
             return Ok(());
         };
         // While this is held, no edit is under way.
@@ -50,8 +46,8 @@ impl<R: Runtime> Desk<R> {
         if watched(books, source).next().is_none() {
             return Ok(());
         }
-        let reading = self.read(editable).await.map_err(Error::Refused)?;
-        let now = self.shared.runtime.now().wall;
+        let reading = self.read(editable).await.map_err(EditRefused::Failed)?;
+        let now = self.runtime.now().wall;
         let overwritten = watched(books, source).filter_map(|field| {
             let found = value(&reading, &field.edit);
             let differs = found != field.edit.to;
@@ -73,20 +69,20 @@ impl<R: Runtime> Desk<R> {
         }
         for field in &overwritten {
             tracing::warn!(
-                partition = %self.shared.partition, source = %source.0, document = %field.edit.document,
+                partition = %self.partition, source = %source.0, document = %field.edit.document,
                 field = %field.edit.path, holder = %field.holder, "a held field was set by hand; its holder lets go of it"
             );
         }
         let fields = overwritten
             .into_iter()
             .map(|field| (field.name(), Some(field)));
-        let entry = books.with_fields(&self.shared.partition, fields)?;
+        let entry = books.with_fields(&self.partition, fields)?;
         let written = self.write(&mut guard, entry).await;
-        written.map_err(|error| Error::Store(error.into()))
+        written.map_err(|error| EditRefused::Store(error.into()))
     }
 
     /// Waits until `holder` has overwritten fields that are not `known`. `None`: the ownership has ended.
-    pub(super) async fn overwritten(
+    pub(crate) async fn overwritten(
         &self,
         holder: &Holder,
         known: &BTreeSet<String>,
