@@ -1,5 +1,6 @@
 //! The assets of the scenarios: small jobs of about the size of the article's examples.
 
+use plugin_sdk::{AssetView, Problems};
 use prodspec_model::{Asset, AssetId, Message};
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,34 @@ pub(crate) struct JobType {
 
 impl Message for JobType {
     const TYPE: &'static str = "benches.v1.Job";
+}
+
+impl JobType {
+    /// The version of the program that runs.
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Refuses a job without replicas.
+    pub(crate) fn valid(&self, view: &AssetView<'_>, problems: &mut Problems) {
+        if self.replicas == 0 {
+            problems.push(view.problem("must have a replica"));
+        }
+    }
+}
+
+/// A manifest of `n` jobs by name, in JSON.
+pub(crate) fn manifest(n: usize) -> Result<String, Error> {
+    let job = |no: usize| {
+        let job = JobType {
+            cluster: format!("cluster-{:02}", no % 50),
+            replicas: 3 + (no % 7) as u64,
+            version: 1,
+        };
+        (format!("service-{no:07}"), job)
+    };
+    let jobs: std::collections::BTreeMap<String, JobType> = (0..n).map(job).collect();
+    Ok(serde_json::to_string_pretty(&jobs)?)
 }
 
 /// The id of job number `no`.

@@ -103,6 +103,11 @@ impl Meter {
         })
     }
 
+    /// Wall time since the start.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.wall.elapsed()
+    }
+
     /// Growth of the process's resident memory since the start, in bytes; 0 if it shrank.
     pub(crate) fn grown(&self) -> Result<u64, Error> {
         Ok(status("VmRSS:")?.saturating_sub(self.resident))

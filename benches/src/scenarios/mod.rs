@@ -1,14 +1,17 @@
 //! The scenarios, one file each. A new scenario needs a file and a line in [`SCENARIOS`].
 
+mod end_to_end;
 mod enforce_burst;
 mod event_latency;
 mod first_diff;
+mod generate;
 mod idle;
 mod preview;
 mod regenerate;
 mod select;
 mod snapshot;
 mod solver;
+mod store;
 
 use clap::builder::PossibleValuesParser;
 
@@ -20,7 +23,7 @@ pub(crate) const OURS: &str = "ours";
 /// Name on the command line that stands for every scenario.
 pub(crate) const ALL: &str = "all";
 
-static SCENARIOS: [&Scenario; 9] = [
+static SCENARIOS: [&Scenario; 12] = [
     &enforce_burst::SCENARIO,
     &idle::SCENARIO,
     &event_latency::SCENARIO,
@@ -29,7 +32,10 @@ static SCENARIOS: [&Scenario; 9] = [
     &select::SCENARIO,
     &preview::SCENARIO,
     &solver::SCENARIO,
+    &generate::SCENARIO,
     &regenerate::SCENARIO,
+    &store::SCENARIO,
+    &end_to_end::SCENARIO,
 ];
 
 /// One side of a scenario: ours or a peer. It takes the number of assets and returns a sample per phase.

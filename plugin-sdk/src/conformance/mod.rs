@@ -10,11 +10,13 @@
 //! | policies | select only targets that wait; give equal answers to equal requests; select every target in the end | [`select()`] |
 //! | health layers | never improve the judgement; an error is unknown and keeps all findings | [`health_layer`], [`health_join`] |
 //! | sources of truth | what has changed since a revision, applied to its documents, gives those of a whole reading; equal revisions have equal documents; every document has the name of the source and a key of its own | [`source()`] |
+//! | editable sources | a proposal changes nothing; a commit has the content of its proposal, once; another revision or another value is refused | [`editable()`] |
 //! | generators | equal inputs give equal bytes: twice, in another order, in another process | [`generator()`] |
 //! | asset plugins | a diff has no effect; a push brings the asset in sync; pushes are idempotent; old calls are refused | [`AssetSuite`] |
 
 mod asset;
 mod check;
+mod editable;
 mod generator;
 mod health;
 mod select;
@@ -23,6 +25,7 @@ mod violation;
 
 pub use asset::AssetSuite;
 pub use check::{Beneath, check_layer, check_plugin, join};
+pub use editable::editable;
 pub use generator::generator;
 pub use health::{Found, health_join, health_layer};
 pub use select::{Offers, select, select_layer};

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
-use plugin_sdk::{Problems, Reading, SourceOfTruth, Update};
+use plugin_sdk::{
+    EditError, EditableSource, Problems, Proposal, Reading, SourceChange, SourceOfTruth, Update,
+};
 use prodspec_gen::{
     file::{Files, Folder, OneFile},
     format::Limits,
@@ -120,5 +122,22 @@ impl SourceOfTruth for Manifests {
 
     fn changes(&self) -> BoxStream<'static, ()> {
         each!(&self.0, source => source.changes())
+    }
+}
+
+/// Edits are proven twice: the text as YAML or JSON, and the objects as `kubectl` reads them. Objects in a `List` cannot be
+/// edited.
+#[async_trait]
+impl EditableSource for Manifests {
+    async fn propose(&self, change: &SourceChange) -> Result<Proposal, EditError> {
+        each!(&self.0, source => source.propose(change).await)
+    }
+
+    async fn commit(
+        &self,
+        change: &SourceChange,
+        proposal: &Proposal,
+    ) -> Result<Revision, EditError> {
+        each!(&self.0, source => source.commit(change, proposal).await)
     }
 }

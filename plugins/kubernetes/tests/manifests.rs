@@ -4,9 +4,12 @@
 
 use std::{fs, path::Path};
 
-use plugin_sdk::{Problems, SourceOfTruth, Update, conformance};
+use plugin_sdk::{
+    ChangeId, EditableSource, FieldEdit, Problems, SourceChange, SourceOfTruth, Update, conformance,
+};
 use plugins_kubernetes::{KubernetesYaml, Manifests};
 use proptest::prelude::*;
+use serde_json::{Value, json};
 
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread()
@@ -247,4 +250,44 @@ proptest! {
         });
         runtime().block_on(conformance::source(&source, changes)).unwrap();
     }
+}
+
+#[test]
+fn r48_objects_are_edited_and_what_kubectl_would_read_otherwise_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("all.yaml");
+    let text = format!("# Ours.\n{}---\n{}", map("a", 1), map("b", 2));
+    fs::write(&path, &text).unwrap();
+    let list = r#"{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "prod"}}]}"#;
+    fs::write(dir.path().join("list.json"), list).unwrap();
+    let source = Manifests::directory(dir.path());
+    let change = |name: &str, path: &str, was: Value, to: Value| {
+        let edit = FieldEdit::set(name, path.parse().unwrap(), was, to);
+        let id = ChangeId::new("one").unwrap();
+        SourceChange::new(id, vec![edit], "ada", "test", Default::default())
+    };
+    let b = "ConfigMap/prod/b";
+    let edit = change(b, "n", json!(2), json!(5));
+    runtime()
+        .block_on(conformance::editable(&source, [edit]))
+        .unwrap();
+    assert_eq!(
+        fs::read_to_string(&path).unwrap(),
+        text.replace("n: 2", "n: 5")
+    );
+    let refusal = |change: &SourceChange| {
+        let proposed = runtime().block_on(source.propose(change));
+        proposed.unwrap_err().to_string()
+    };
+    // `yes` would be true.
+    let refused = refusal(&change(b, "n", json!(5), json!("yes")));
+    assert!(refused.contains("more than it says"), "{refused}");
+    let namespace = change(
+        "Namespace/prod",
+        "metadata.name",
+        json!("prod"),
+        json!("test"),
+    );
+    let refused = refusal(&namespace);
+    assert!(refused.contains("list.json"), "{refused}");
 }

@@ -2,7 +2,7 @@
 //! same state wins.
 
 use control_plane_store::MemoryStore;
-use plugin_sdk::{ChangeId, FieldPath};
+use plugin_sdk::{ChangeId, FieldPath, conformance};
 use proptest::prelude::*;
 use serde_json::json;
 use tokio::runtime::Builder;
@@ -77,6 +77,17 @@ async fn r34_one_of_two_changes_of_the_same_state_wins() {
     );
     let now = two.commit(&b, &second).await.unwrap();
     assert_eq!(one.commit(&a, &first).await, Err(EditError::Moved { now }));
+}
+
+#[tokio::test]
+async fn r34_tables_keep_the_laws_of_editable_sources() {
+    let table = table(&Arc::new(MemoryStore::new()));
+    make(&table, &change("0", vec![add("eu", json!({"n": 1}))])).await;
+    let changes = [
+        change("1", vec![set("eu", "n", 1, 2)]),
+        change("2", vec![set("eu", "n", 2, 3)]),
+    ];
+    conformance::editable(&table, changes).await.unwrap();
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use std::fs;
 
 use plugin_sdk::{
     ChangeId, EditError, EditableSource, FieldEdit, Proposal, SourceChange, SourceOfTruth,
+    conformance,
 };
 use plugins_git::Git;
 use prodspec_gen::{format::Yaml, tree::TreeSource};
@@ -144,6 +145,18 @@ async fn r34_branch_that_has_moved_gets_no_commit_and_a_new_proposal_fits() {
     world.git(&["update-ref", "refs/heads/main", &first.before.0]);
     let moved = one.commit(&third, &proposal).await.unwrap_err();
     assert!(matches!(moved, EditError::Moved { .. }), "{moved:?}");
+}
+
+#[tokio::test]
+async fn r34_branches_keep_the_laws_of_editable_sources() {
+    let world = World::new();
+    let changes = [
+        change("one", vec![set("eu", 3, 5)]),
+        change("two", vec![set("eu", 5, 6), set("us", 2, 6)]),
+    ];
+    conformance::editable(&world.source(), changes)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]

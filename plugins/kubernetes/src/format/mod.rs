@@ -9,7 +9,10 @@ use plugin_sdk::{
     Document, Problem, Problems,
     document::{Node, Value},
 };
-use prodspec_gen::format::{Format, Limits, parse_dialect};
+use prodspec_gen::{
+    edit::{self, Edit, EditFormat, Refused},
+    format::{Format, Limits, parse_dialect},
+};
 
 use self::scalar::Kubectl;
 use crate::object::Object;
@@ -60,6 +63,15 @@ impl Format for KubernetesYaml {
         let object = Object::of(&document)?;
         let name = object.name();
         Ok(document.known_as(name))
+    }
+}
+
+impl EditFormat for KubernetesYaml {
+    fn edit(text: &str, edits: &[Edit], limits: &Limits) -> Result<String, Refused> {
+        match text.trim_start().starts_with('{') {
+            true => edit::json(text, edits, limits),
+            false => edit::yaml(text, edits, limits),
+        }
     }
 }
 

@@ -4,7 +4,9 @@
 use std::{fs, io, path::Path};
 
 use jiff::Timestamp;
-use plugin_sdk::{ChangeId, EditError, EditableSource, FieldEdit, SourceChange, SourceOfTruth};
+use plugin_sdk::{
+    ChangeId, EditError, EditableSource, FieldEdit, SourceChange, SourceOfTruth, conformance,
+};
 use serde_json::{Value, json};
 
 use super::*;
@@ -281,4 +283,20 @@ async fn permissions_and_the_link_to_the_file_stay() {
         0o640
     );
     assert!(text(dir.path()).contains("{name: us, replicas: 9}"));
+}
+
+#[tokio::test]
+async fn r34_files_keep_the_laws_of_editable_sources() {
+    let (_dir, source) = one_file();
+    let changes = [
+        change("one", [set("clusters[0].replicas", 3, 5)]),
+        change(
+            "two",
+            [
+                set("clusters[0].replicas", 5, 6),
+                set("clusters[1].replicas", 2, 6),
+            ],
+        ),
+    ];
+    conformance::editable(&source, changes).await.unwrap();
 }
