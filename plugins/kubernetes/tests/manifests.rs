@@ -256,7 +256,15 @@ proptest! {
 fn r48_objects_are_edited_and_what_kubectl_would_read_otherwise_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("all.yaml");
-    let text = format!("# Ours.\n{}---\n{}", map("a", 1), map("b", 2));
+    let text = format!(
+        "# Ours.
+{}size: 1
+---
+{}size: 2 # measured
+",
+        map("a", 1),
+        map("b", 2)
+    );
     fs::write(&path, &text).unwrap();
     let list = r#"{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "prod"}}]}"#;
     fs::write(dir.path().join("list.json"), list).unwrap();
@@ -267,20 +275,20 @@ fn r48_objects_are_edited_and_what_kubectl_would_read_otherwise_is_refused() {
         SourceChange::new(id, vec![edit], "ada", "test", Default::default())
     };
     let b = "ConfigMap/prod/b";
-    let edit = change(b, "n", json!(2), json!(5));
+    let edit = change(b, "size", json!(2), json!(5));
     runtime()
         .block_on(conformance::editable(&source, [edit]))
         .unwrap();
     assert_eq!(
         fs::read_to_string(&path).unwrap(),
-        text.replace("n: 2", "n: 5")
+        text.replace("size: 2", "size: 5")
     );
     let refusal = |change: &SourceChange| {
         let proposed = runtime().block_on(source.propose(change));
         proposed.unwrap_err().to_string()
     };
-    // `yes` would be true.
-    let refused = refusal(&change(b, "n", json!(5), json!("yes")));
+    // The key `n` is read as `false`.
+    let refused = refusal(&change(b, "n", json!(2), json!(3)));
     assert!(refused.contains("more than it says"), "{refused}");
     let namespace = change(
         "Namespace/prod",
