@@ -21,7 +21,7 @@ use plugin_sdk::{
     Candidate, ChangeId, EditError, FencingToken, Problem, Problems, Proposal, Reading,
     SourceChange, with_causes,
 };
-use prodspec_gen::{Pipeline, pipeline::Editable};
+use prodspec_gen::{Pipeline, Table, pipeline::Editable};
 use prodspec_model::{PartitionId, Revision, SourceName, snapshot::Change};
 use tokio::sync::{Mutex, watch};
 
@@ -102,32 +102,35 @@ impl<R: Runtime> Desk<R> {
         Ok(books.get_or_insert_with(|| unreachable!("they were just read")))
     }
 
-    /// Commits `batch` under the token of the owner.
-    async fn commit(&self, batch: Batch) -> Result<(), CommitError> {
-        let owner = owner::key(&self.partition);
-        let batch = batch.expect_at(owner, Version(self.token.0));
+    /// Commits an entry of the books with `batch`, under the token of the owner. If the commit fails, or is given up, the
+    /// books are read again the next time.
+    async fn write(
+        &self,
+        books: &mut Option<Books>,
+        batch: Batch,
+        entry: Entry,
+    ) -> Result<(), CommitError> {
+        let taken = books.take();
+        let batch = entry.write(&self.partition, batch);
+        let batch = batch.map_err(CommitError::unavailable)?;
+        let batch = batch.expect_at(owner::key(&self.partition), Version(self.token.0));
         let mut submissions = 1;
         loop {
             match self.store.commit(batch.clone()).await {
-                Ok(_) => return Ok(()),
+                Ok(_) => break,
                 Err(CommitError::Unknown { .. }) if submissions < SUBMISSIONS => submissions += 1,
                 Err(error) => return Err(error),
             }
         }
-    }
-
-    /// Writes an entry. What the store has is read again if that is not known.
-    async fn write(&self, books: &mut Option<Books>, entry: Entry) -> Result<(), CommitError> {
-        let written = self.commit(entry.batch).await;
-        *books = match &written {
-            Ok(()) => {
-                self.published
-                    .send_replace(Arc::new(entry.after.ledger.clone()));
-                Some(entry.after)
+        if let Some(mut taken) = taken {
+            let changed = entry.has_fields();
+            taken.apply(entry);
+            if changed {
+                self.published.send_replace(Arc::new(taken.ledger.clone()));
             }
-            Err(_) => None,
-        };
-        written
+            *books = Some(taken);
+        }
+        Ok(())
     }
 
     /// Gives up all fields of a holder.
@@ -135,9 +138,8 @@ impl<R: Runtime> Desk<R> {
         let mut guard = self.books.lock().await;
         let books = self.open(&mut guard).await?;
         let held: Vec<HeldField> = books.ledger.of_holder(holder).cloned().collect();
-        let names = held.iter().map(|field| (field.name(), None));
-        let entry = books.with_fields(&self.partition, names)?;
-        match self.write(&mut guard, entry).await {
+        let entry = Entry::of_fields(held.iter().map(|field| (field.name(), None)));
+        match self.write(&mut guard, Batch::new(), entry).await {
             Ok(()) => Ok(held),
             Err(error) => Err(EditRefused::Store(error.into())),
         }
@@ -219,7 +221,10 @@ impl<R: Runtime> Desk<R> {
         let mut guard = self.books.lock().await;
         let recorded = self.open(&mut guard).await?.change(&edit.id).cloned();
         if let Some(record) = &recorded {
-            if record.source != source || record.change.edits != edit.fields {
+            let same = record.source == source
+                && record.change.edits == edit.fields
+                && record.holder == edit.holder;
+            if !same {
                 return Err(EditRefused::IdUsed(edit.id.clone()));
             }
             if record.made.is_some() || self.was_made(editable, record).await? {
@@ -296,18 +301,13 @@ impl<R: Runtime> Desk<R> {
         wanted: &Wanted<'_>,
         revisions: (&Revision, &Revision),
     ) {
-        let (partition, now) = (&self.partition, self.now());
+        let now = self.now();
         let entry = match self.open(guard).await {
-            Ok(books) => books.record(partition, wanted, revisions, (now, Some(now))),
-            Err(error) => return not_marked(wanted, &error),
+            Ok(books) => books.record(wanted, revisions, (now, Some(now))),
+            Err(error) => return not_recorded(wanted, &error),
         };
-        match entry {
-            Ok(entry) => {
-                if let Err(error) = self.write(guard, entry).await {
-                    not_marked(wanted, &error);
-                }
-            }
-            Err(error) => not_marked(wanted, &error),
+        if let Err(error) = self.write(guard, Batch::new(), entry).await {
+            not_recorded(wanted, &error);
         }
     }
 
@@ -319,87 +319,99 @@ impl<R: Runtime> Desk<R> {
         wanted: &Wanted<'_>,
         allowed: usize,
     ) -> Result<Attempted, EditRefused> {
-        let books = self.open(guard).await?.clone();
-        let (proposal, candidate) = self.tried(&books, editable, wanted, allowed).await?;
-        let revisions = (&proposal.before, &proposal.reading.revision);
+        let books = self.open(guard).await?;
+        let (proposal, candidate) = self.tried(books, editable, wanted, allowed).await?;
         let made = Made {
             id: wanted.change.id.clone(),
             revision: proposal.reading.revision.clone(),
             changes: candidate.changes,
             diff: proposal.diff.clone(),
         };
-        let (partition, now) = (&self.partition, self.now());
-        if let Editable::Table(table) = editable {
-            let mut entry = books.record(partition, wanted, revisions, (now, Some(now)))?;
-            if !proposal.is_unchanged() {
-                let batch = std::mem::replace(&mut entry.batch, Batch::new());
-                match table.write(batch, wanted.change, &proposal).await {
-                    Ok(batch) => entry.batch = batch,
-                    Err(EditError::Moved { .. }) => return Ok(Attempted::Moved),
-                    Err(error) => return Err(refused(wanted.change, error)),
-                }
-            }
-            return match self.write(guard, entry).await {
-                Ok(()) => Ok(Attempted::Made(made)),
-                Err(CommitError::Conflict { key, .. }) if key != owner::key(partition) => {
-                    Ok(Attempted::Moved)
-                }
-                Err(error) => Err(self.not_written(wanted.change, &error)),
-            };
-        }
-        let entry = books.record(partition, wanted, revisions, (now, None))?;
-        if let Err(error) = self.write(guard, entry).await {
-            return Err(self.not_written(wanted.change, &error));
-        }
-        let (pipeline, runtime) = (&self.pipeline, &self.runtime);
-        let committed = pipeline.commit(runtime, editable, wanted.change, &proposal);
-        match committed.await {
-            Ok(_) => {
-                self.mark(guard, wanted, revisions).await;
-                Ok(Attempted::Made(made))
-            }
-            Err(error @ EditError::Unknown(_)) => Err(refused(wanted.change, error)),
-            Err(error) => {
-                self.take_back(guard, wanted, &books.ledger).await;
-                match error {
-                    EditError::Moved { .. } => Ok(Attempted::Moved),
-                    error => Err(refused(wanted.change, error)),
-                }
-            }
+        let committed = match editable {
+            Editable::Table(table) => self.commit_row(guard, table, wanted, &proposal).await,
+            _ => self.commit(guard, editable, wanted, &proposal).await,
+        };
+        match committed {
+            Ok(()) => Ok(Attempted::Made(made)),
+            Err(EditError::Moved { .. }) => Ok(Attempted::Moved),
+            Err(error) => Err(refused(wanted.change, error)),
         }
     }
 
-    /// Takes back the record of a change that was not made. If the store fails, the record stays: the fields are held until
-    /// the edit is asked for again, or the holder releases them.
-    async fn take_back(&self, guard: &mut Option<Books>, wanted: &Wanted<'_>, before: &Ledger) {
-        let partition = &self.partition;
-        let entry = match self.open(guard).await {
-            Ok(books) => books.take_back(partition, wanted, before),
-            Err(error) => return not_marked(wanted, &error),
+    /// Makes a change of a table, in one commit with its record.
+    async fn commit_row(
+        &self,
+        guard: &mut Option<Books>,
+        table: &Table,
+        wanted: &Wanted<'_>,
+        proposal: &Proposal,
+    ) -> Result<(), EditError> {
+        let revisions = (&proposal.before, &proposal.reading.revision);
+        let now = self.now();
+        let books = self.open(guard).await.map_err(unread)?;
+        let entry = books.record(wanted, revisions, (now, Some(now)));
+        let batch = match proposal.is_unchanged() {
+            true => Batch::new(),
+            false => table.write(Batch::new(), wanted.change, proposal).await?,
         };
-        match entry {
-            Ok(entry) => {
-                if let Err(error) = self.write(guard, entry).await {
-                    not_marked(wanted, &error);
+        let written = self.write(guard, batch, entry).await;
+        written.map_err(|error| self.not_written(proposal, &error))
+    }
+
+    /// Records a change, makes it, and marks it.
+    async fn commit(
+        &self,
+        guard: &mut Option<Books>,
+        editable: &Editable,
+        wanted: &Wanted<'_>,
+        proposal: &Proposal,
+    ) -> Result<(), EditError> {
+        let revisions = (&proposal.before, &proposal.reading.revision);
+        let books = self.open(guard).await.map_err(unread)?;
+        let entry = books.record(wanted, revisions, (self.now(), None));
+        let undo = books.undoing(&entry, &wanted.change.id);
+        let written = self.write(guard, Batch::new(), entry).await;
+        written.map_err(|error| self.not_written(proposal, &error))?;
+        let (pipeline, runtime) = (&self.pipeline, &self.runtime);
+        let committed = pipeline.commit(runtime, editable, wanted.change, proposal);
+        match committed.await {
+            Ok(_) => self.mark(guard, wanted, revisions).await,
+            // The record says where to look.
+            Err(unknown @ EditError::Unknown(_)) => return Err(unknown),
+            Err(error) => {
+                // If the store fails, the fields are held until the edit is asked for again, or the holder releases them.
+                if let Err(error) = self.write(guard, Batch::new(), undo).await {
+                    not_recorded(wanted, &error);
                 }
+                return Err(error);
             }
-            Err(error) => not_marked(wanted, &error),
         }
+        Ok(())
     }
 
     /// The error for a commit of the store that failed before the source was changed.
-    fn not_written(&self, change: &SourceChange, error: &CommitError) -> EditRefused {
-        let lost = matches!(error, CommitError::Conflict { key, .. } if *key == owner::key(&self.partition));
-        let message = match lost {
-            true => "another process owns the partition now; ask that one".to_owned(),
-            false => format!("the store failed: {}", with_causes(error)),
+    fn not_written(&self, proposal: &Proposal, error: &CommitError) -> EditError {
+        let message = match error {
+            CommitError::Conflict { key, .. } if *key == owner::key(&self.partition) => {
+                "another process owns the partition now; ask that one".to_owned()
+            }
+            CommitError::Conflict { .. } => {
+                let now = proposal.before.clone();
+                return EditError::Moved { now };
+            }
+            error => format!("the store failed: {}", with_causes(error)),
         };
         let problems = Problem::new(message).by("store").into();
         match error {
-            CommitError::Unknown { .. } => unknown(change, problems),
-            _ => EditRefused::Failed(problems),
+            CommitError::Unknown { .. } => EditError::Unknown(problems),
+            _ => EditError::Failed(problems),
         }
     }
+}
+
+/// The error for books that cannot be read.
+fn unread(error: EditRefused) -> EditError {
+    EditError::Failed(Problem::new(with_causes(&error)).by("store").into())
 }
 
 /// The value of an edited field in a reading.
@@ -425,7 +437,7 @@ fn refused(change: &SourceChange, error: EditError) -> EditRefused {
     }
 }
 
-fn not_marked(wanted: &Wanted<'_>, error: &dyn std::error::Error) {
+fn not_recorded(wanted: &Wanted<'_>, error: &dyn std::error::Error) {
     tracing::warn!(
         source = %wanted.source.0, id = %wanted.change.id, error = %with_causes(error),
         "cannot record how an edit has ended; the same edit asked for again finds out"

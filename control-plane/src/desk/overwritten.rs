@@ -4,11 +4,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use control_plane_runtime::Runtime;
-use control_plane_store::records::{HeldField, Holder, Ledger, Overwritten};
+use control_plane_store::{
+    Batch,
+    records::{HeldField, Holder, Ledger, Overwritten},
+};
 use plugin_sdk::with_causes;
 use prodspec_model::{Revision, SourceName};
 
-use super::{Desk, EditRefused, records::Books, value};
+use super::{
+    Desk, EditRefused,
+    records::{Books, Entry},
+    value,
+};
 
 impl<R: Runtime> Desk<R> {
     /// Compares the held fields of each source with every revision of it from which intent was made, until generation ends.
@@ -76,8 +83,8 @@ impl<R: Runtime> Desk<R> {
         let fields = overwritten
             .into_iter()
             .map(|field| (field.name(), Some(field)));
-        let entry = books.with_fields(&self.partition, fields)?;
-        let written = self.write(&mut guard, entry).await;
+        let entry = Entry::of_fields(fields);
+        let written = self.write(&mut guard, Batch::new(), entry).await;
         written.map_err(|error| EditRefused::Store(error.into()))
     }
 

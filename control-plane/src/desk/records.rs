@@ -7,7 +7,7 @@ use control_plane_store::{
     records::{ChangeRecord, HeldField, Holder, Ledger},
 };
 use jiff::{SignedDuration, Timestamp};
-use plugin_sdk::{ChangeId, SourceChange};
+use plugin_sdk::{ChangeId, FieldEdit, SourceChange};
 use prodspec_model::{PartitionId, Revision, SourceName};
 
 /// Time for which a change is known after it was made.
@@ -24,16 +24,17 @@ pub(super) struct Wanted<'a> {
 }
 
 /// The records of edits, as they are in the store.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Books {
     pub(super) ledger: Ledger,
     changes: BTreeMap<ChangeId, ChangeRecord>,
 }
 
-/// A batch of the store with the books after it.
+/// What a commit of the store changes in the books. `None` removes a record.
+#[derive(Default)]
 pub(super) struct Entry {
-    pub(super) batch: Batch,
-    pub(super) after: Books,
+    fields: Vec<(String, Option<HeldField>)>,
+    changes: Vec<(ChangeId, Option<ChangeRecord>)>,
 }
 
 impl Books {
@@ -63,11 +64,11 @@ impl Books {
     /// Records that a change is made now, or is about to be (`made` is `None`), and that its holder has the fields.
     pub(super) fn record(
         &self,
-        partition: &PartitionId,
         wanted: &Wanted<'_>,
         (before, after): (&Revision, &Revision),
         (now, made): (Timestamp, Option<Timestamp>),
-    ) -> Result<Entry, control_plane_store::Error> {
+    ) -> Entry {
+        let id = &wanted.change.id;
         let record = ChangeRecord {
             source: wanted.source.clone(),
             change: wanted.change.clone(),
@@ -76,112 +77,110 @@ impl Books {
             after: after.clone(),
             made,
         };
+        let edits = wanted.holder.iter().flat_map(|_| &wanted.change.edits);
+        let held = edits.filter_map(|edit| self.held(wanted, edit.clone(), now));
         let mut entry = Entry {
-            batch: Batch::new(),
-            after: self.clone(),
+            fields: held.map(|field| (field.name(), Some(field))).collect(),
+            changes: vec![(id.clone(), Some(record))],
         };
-        let id = &wanted.change.id;
-        entry.put(record::put(partition, id.as_str(), &record)?);
-        entry.after.changes.insert(id.clone(), record);
-        if let Some(holder) = wanted.holder {
-            for edit in &wanted.change.edits {
-                let mut edit = edit.clone();
-                // What the field was before this holder set it first.
-                let before = self.ledger.get(wanted.source, &edit);
-                if let Some(held) = before.filter(|held| held.holder == *holder) {
-                    edit.was.clone_from(&held.edit.was);
-                }
-                let field = HeldField {
-                    source: wanted.source.clone(),
-                    edit,
-                    holder: holder.clone(),
-                    change: id.clone(),
-                    at: now,
-                    overwritten: None,
-                };
-                entry.put(record::put(partition, &field.name(), &field)?);
-                entry.after.ledger.put(field);
-            }
-        }
         if made.is_some() {
-            entry.forget_old(partition, now);
+            let old = self.old(now).filter(|old| *old != id);
+            entry.changes.extend(old.map(|id| (id.clone(), None)));
         }
-        Ok(entry)
+        entry
     }
 
-    /// Takes back the record of a change that was not made: the ledger is again as it was `before`.
-    pub(super) fn take_back(
-        &self,
-        partition: &PartitionId,
-        wanted: &Wanted<'_>,
-        before: &Ledger,
-    ) -> Result<Entry, control_plane_store::Error> {
-        let mut entry = Entry {
-            batch: Batch::new(),
-            after: self.clone(),
-        };
-        let id = &wanted.change.id;
-        entry.put(record::delete::<ChangeRecord>(partition, id.as_str()));
-        entry.after.changes.remove(id);
-        for field in self.ledger.fields().filter(|field| field.change == *id) {
-            let name = field.name();
-            match before.get(wanted.source, &field.edit) {
-                Some(earlier) if earlier.change != *id => {
-                    entry.put(record::put(partition, &name, earlier)?);
-                    entry.after.ledger.put(earlier.clone());
-                }
-                _ => {
-                    entry.put(record::delete::<HeldField>(partition, &name));
-                    entry.after.ledger.remove(&name);
-                }
-            }
+    /// The entry of the ledger for an edited field. `None`: no program holds it.
+    fn held(&self, wanted: &Wanted<'_>, edit: FieldEdit, now: Timestamp) -> Option<HeldField> {
+        let holder = wanted.holder?;
+        let mut edit = edit;
+        // What the field was before this holder set it first.
+        let before = self.ledger.get(wanted.source, &edit);
+        if let Some(held) = before.filter(|held| held.holder == *holder) {
+            edit.was.clone_from(&held.edit.was);
         }
-        Ok(entry)
+        Some(HeldField {
+            source: wanted.source.clone(),
+            edit,
+            holder: holder.clone(),
+            change: wanted.change.id.clone(),
+            at: now,
+            overwritten: None,
+        })
     }
 
-    /// Replaces some held fields. `None`: the field is not held any more.
-    pub(super) fn with_fields(
-        &self,
-        partition: &PartitionId,
-        fields: impl IntoIterator<Item = (String, Option<HeldField>)>,
-    ) -> Result<Entry, control_plane_store::Error> {
-        let mut entry = Entry {
-            batch: Batch::new(),
-            after: self.clone(),
+    /// Some changes that were made long ago.
+    fn old(&self, now: Timestamp) -> impl Iterator<Item = &ChangeId> {
+        let old = move |change: &&ChangeRecord| {
+            let age = change.made.map(|made| now.duration_since(made));
+            age.is_some_and(|age| age > KNOWN_FOR)
         };
-        for (name, field) in fields {
+        let old = self.changes.values().filter(old);
+        old.map(|change| &change.change.id).take(FORGOTTEN_AT_ONCE)
+    }
+
+    /// The entry that takes back the record of a change that was not made, which `recorded` wrote: the fields are held again
+    /// as they were.
+    pub(super) fn undoing(&self, recorded: &Entry, id: &ChangeId) -> Entry {
+        let before = |(name, _): &(String, Option<HeldField>)| {
+            let held = self.ledger.named(name).filter(|held| held.change != *id);
+            (name.clone(), held.cloned())
+        };
+        Entry {
+            fields: recorded.fields.iter().map(before).collect(),
+            changes: vec![(id.clone(), None)],
+        }
+    }
+
+    /// Takes in what was committed.
+    pub(super) fn apply(&mut self, entry: Entry) {
+        for (name, field) in entry.fields {
             match field {
-                Some(field) => {
-                    entry.put(record::put(partition, &name, &field)?);
-                    entry.after.ledger.put(field);
-                }
-                None => {
-                    entry.put(record::delete::<HeldField>(partition, &name));
-                    entry.after.ledger.remove(&name);
-                }
+                Some(field) => self.ledger.put(field),
+                None => self.ledger.remove(&name),
             }
         }
-        Ok(entry)
+        for (id, change) in entry.changes {
+            match change {
+                Some(change) => self.changes.insert(id, change),
+                None => self.changes.remove(&id),
+            };
+        }
     }
 }
 
 impl Entry {
-    fn put(&mut self, write: control_plane_store::Write) {
-        self.batch.writes.push(write);
+    /// The entry that replaces some held fields. `None`: the field is not held any more.
+    pub(super) fn of_fields(fields: impl IntoIterator<Item = (String, Option<HeldField>)>) -> Self {
+        Self {
+            fields: fields.into_iter().collect(),
+            changes: Vec::new(),
+        }
     }
 
-    /// Removes records of changes that were made long ago.
-    fn forget_old(&mut self, partition: &PartitionId, now: Timestamp) {
-        let old = |change: &&ChangeRecord| {
-            change
-                .made
-                .is_some_and(|made| now.duration_since(made) > KNOWN_FOR)
-        };
-        let old = self.after.changes.values().filter(old);
-        let old = old.map(|change| change.change.id.clone());
-        for id in old.take(FORGOTTEN_AT_ONCE).collect::<Vec<_>>() {
-            self.put(record::delete::<ChangeRecord>(partition, id.as_str()));
-            self.after.changes.remove(&id);
+    /// Whether the entry changes the ledger.
+    pub(super) fn has_fields(&self) -> bool {
+        !self.fields.is_empty()
+    }
+
+    /// Adds the entry to a batch.
+    pub(super) fn write(
+        &self,
+        partition: &PartitionId,
+        mut batch: Batch,
+    ) -> Result<Batch, control_plane_store::Error> {
+        for (name, field) in &self.fields {
+            batch = batch.write(match field {
+                Some(field) => record::put(partition, name, field)?,
+                None => record::delete::<HeldField>(partition, name),
+            });
         }
+        for (id, change) in &self.changes {
+            batch = batch.write(match change {
+                Some(change) => record::put(partition, id.as_str(), change)?,
+                None => record::delete::<ChangeRecord>(partition, id.as_str()),
+            });
+        }
+        Ok(batch)
     }
 }

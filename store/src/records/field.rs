@@ -155,6 +155,11 @@ impl Ledger {
         self.0.get(&name(source, &edit.document, &edit.path))
     }
 
+    /// The field with this record name, if it is held.
+    pub fn named(&self, name: &str) -> Option<&HeldField> {
+        self.0.get(name)
+    }
+
     /// Removes the field with this record name.
     pub fn remove(&mut self, name: &str) {
         self.0.remove(name);
