@@ -90,3 +90,16 @@ fn health_check_rolls_a_faulty_version_back() {
     ];
     prints(env!("CARGO_BIN_EXE_health_check"), &expected);
 }
+
+#[test]
+fn edit_changes_one_field_and_a_person_wins() {
+    let expected = [
+        "+  mail:  {size: 40} # measured in May",
+        r#"production: {"size":40}"#,
+        "the edit is refused:",
+        "another program is refused, because the autoscaler holds the field:",
+        "queues.mail.size is 20",
+        "mail:  {size: 20} # measured in May",
+    ];
+    prints(env!("CARGO_BIN_EXE_edit"), &expected);
+}
