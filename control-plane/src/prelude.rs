@@ -31,7 +31,7 @@ pub use prodspec_gen::{
     JsonDirectory, JsonFile, TomlDirectory, TomlFile, YamlDirectory, YamlFile, validators,
 };
 pub use prodspec_model::{
-    Asset, AssetId, AssetRef, ExternalRef, IncarnationId, IncarnationNo, Message, PartitionId,
-    addons, rollout::RolloutPolicy,
+    Asset, AssetId, AssetRef, DanglingRef, ExternalRef, IncarnationId, IncarnationNo, Message,
+    PartitionId, addons, rollout::RolloutPolicy,
 };
 pub use tower::ServiceBuilder;

@@ -192,6 +192,7 @@ impl Default for AssetTypes {
         types.add_described_addon::<addons::PhysicalCluster>();
         types.add_described_addon::<addons::RolloutPolicyRef>();
         types.add_described_addon::<addons::Turndown>();
+        types.add_described_addon::<addons::Moved>();
         types.add_described_addon::<addons::Owner>();
         types
     }

@@ -2,7 +2,11 @@
 //! this change.
 
 use plugin_sdk::{Candidate, Problem, Problems};
-use prodspec_model::{Asset, Digest, Message, addons::Turndown, snapshot::Change};
+use prodspec_model::{
+    Asset, Digest, Message,
+    addons::{Moved, Turndown},
+    snapshot::Change,
+};
 
 use crate::overrides::{Refusal, SealOverride};
 
@@ -13,8 +17,8 @@ pub const GROWTH: &str = "growth-guard";
 
 /// Refuses a seal that loses more than `assets` *and* more than `percent` of the parent's assets, or leaves none.
 ///
-/// An asset that had a `Turndown` addon in the parent is not counted as lost when it leaves intent. An asset that
-/// receives a `Turndown` addon is counted as lost.
+/// An asset that had a `Turndown` addon in the parent is not counted as lost when it leaves intent, and neither is one
+/// that continues under a new id with a `Moved` addon. An asset that receives a `Turndown` addon is counted as lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShrinkGuard {
     /// Number of assets that a seal can always lose. 3 by default.
@@ -109,7 +113,7 @@ pub(crate) fn judge(guards: &Guards, candidate: &Candidate, overrides: &[SealOve
     let lost = candidate
         .changes
         .iter()
-        .filter(|change| is_loss(change))
+        .filter(|change| is_loss(candidate, change))
         .count() as u64;
     let ShrinkGuard { assets, percent } = guards.shrink;
     if after == 0 {
@@ -127,14 +131,25 @@ pub(crate) fn judge(guards: &Guards, candidate: &Candidate, overrides: &[SealOve
     judged
 }
 
-/// Whether an asset is lost: it leaves intent without a `Turndown` addon, or receives one.
-fn is_loss(change: &Change) -> bool {
+/// Whether an asset is lost: it leaves intent without a `Turndown` addon and under no new id, or receives one.
+fn is_loss(candidate: &Candidate, change: &Change) -> bool {
     let turned_down = |asset: &Asset| asset.has_addon(Turndown::TYPE);
     match (&change.before, &change.after) {
-        (Some(before), None) => !turned_down(before),
+        (Some(before), None) => !turned_down(before) && !is_renamed(candidate, before),
         (Some(before), Some(after)) => !turned_down(before) && turned_down(after),
         (None, _) => false,
     }
+}
+
+/// Whether an asset that leaves intent is there under a new id, which came with this change. A rename to an asset with a
+/// `Turndown` addon does not count: that asset is to be removed.
+fn is_renamed(candidate: &Candidate, before: &Asset) -> bool {
+    let after = Moved::successor(&candidate.snapshot, before.id_str());
+    let parent = candidate.parent.as_ref();
+    after.is_some_and(|after| {
+        let is_new = parent.is_none_or(|parent| parent.snapshot().get(after.id_str()).is_none());
+        is_new && after.type_str() == before.type_str() && !after.has_addon(Turndown::TYPE)
+    })
 }
 
 #[cfg(test)]

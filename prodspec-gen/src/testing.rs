@@ -7,8 +7,8 @@ use plugin_sdk::{
     Reading, document::Node,
 };
 use prodspec_model::{
-    Asset, AssetId, AssetRef, Incarnation, Message, PartitionId,
-    addons::{DependsOn, Owner, Turndown},
+    Asset, AssetId, AssetRef, DanglingRef, Incarnation, Message, PartitionId,
+    addons::{DependsOn, Moved, Owner, Turndown},
 };
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +25,8 @@ pub(crate) struct Item {
     pub(crate) n: u64,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) refers: Vec<AssetRef>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) may_dangle: Vec<DanglingRef>,
 }
 
 impl Message for Item {
@@ -57,9 +59,13 @@ pub(crate) struct Written {
     #[serde(default)]
     pub(crate) refers: Vec<String>,
     #[serde(default)]
+    pub(crate) may_dangle: Vec<String>,
+    #[serde(default)]
     pub(crate) needs: DependsOn,
     #[serde(default)]
     pub(crate) turndown: bool,
+    #[serde(default)]
+    pub(crate) moved_from: Option<String>,
 }
 
 /// Makes one item per entry of a document. Refuses the number 13.
@@ -91,12 +97,13 @@ pub(crate) fn id(name: &str) -> AssetId {
 }
 
 fn asset(name: &str, item: &Written) -> Result<prodspec_model::AssetBuilder, Problems> {
-    let refers = item
-        .refers
-        .iter()
-        .map(|name| AssetRef::to(id(name)))
-        .collect();
-    let payload = Item { n: item.n, refers };
+    let refers = item.refers.iter().map(|name| AssetRef::to(id(name)));
+    let may_dangle = item.may_dangle.iter().map(|name| DanglingRef::to(id(name)));
+    let payload = Item {
+        n: item.n,
+        refers: refers.collect(),
+        may_dangle: may_dangle.collect(),
+    };
     let mut asset = Asset::builder(AssetId::new(name)?).payload(&payload)?;
     if !item.needs.edges.is_empty() {
         asset = asset.addon(&item.needs)?;
@@ -107,6 +114,9 @@ fn asset(name: &str, item: &Written) -> Result<prodspec_model::AssetBuilder, Pro
             approved_by: "test".into(),
         };
         asset = asset.addon(&addon)?;
+    }
+    if let Some(from) = &item.moved_from {
+        asset = asset.addon(&Moved::from(id(from)))?;
     }
     Ok(asset)
 }

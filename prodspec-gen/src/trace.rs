@@ -13,6 +13,9 @@ use serde::Serialize;
 pub struct Trace {
     /// Id of the asset that is traced.
     pub asset: AssetId,
+    /// The id that the asset had before, if it says that it was renamed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moved_from: Option<AssetId>,
     /// The generators, and the field of a document, as of the last good run.
     pub provenance: Provenance,
     /// The revision of the source that the last good run read. `None`: the generator names no document.
@@ -43,6 +46,9 @@ impl fmt::Display for Trace {
             ..
         } = &self.provenance;
         write!(f, "{}: made by {generator}", self.asset)?;
+        if let Some(from) = &self.moved_from {
+            write!(f, ", moved from {from}")?;
+        }
         if !amenders.is_empty() {
             write!(f, ", amended by {}", amenders.join(" and "))?;
         }

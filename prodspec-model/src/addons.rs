@@ -1,9 +1,16 @@
 //! Addons that the framework itself understands. Teams define their own addons in addition.
 
+use memchr::memmem;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{asset::Asset, id::AssetId, message::Message, reference::AssetRef};
+use crate::{
+    asset::Asset,
+    id::AssetId,
+    message::Message,
+    reference::{AssetRef, DanglingRef},
+    snapshot::Snapshot,
+};
 
 /// The dependencies of an asset: edges from this consumer to its providers. Generators usually write this addon.
 ///
@@ -170,6 +177,64 @@ impl Turndown {
 
 impl Message for Turndown {
     const TYPE: &'static str = "prodspec.v1.Turndown";
+}
+
+/// Says that the asset was renamed: until now it had the id `from`. Its resource in production is the same.
+///
+/// Put it on the asset under its new id, in the edit that removes the old id. It may stay in the sources for as long as
+/// you like: once the rename is done it has no effect. Renaming the resource itself is the task of the plugin.
+///
+/// ```
+/// use prodspec_model::{Asset, AssetId, addons::Moved};
+/// # #[derive(serde::Serialize)]
+/// # struct Job { tasks: u32 }
+/// # impl prodspec_model::Message for Job { const TYPE: &'static str = "docs.v1.Job"; }
+/// let moved = Moved::from(AssetId::new("job/eu")?);
+/// let job = Asset::builder(AssetId::new("job/europe")?).payload(&Job { tasks: 3 })?.addon(&moved)?.build()?;
+/// assert_eq!(Moved::source_of(&job), Some(AssetId::new("job/eu")?));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Moved {
+    /// The id that the asset had before. It may dangle, because no asset has that id any more.
+    pub from: DanglingRef,
+}
+
+impl Moved {
+    /// The asset had the id `from` before.
+    pub fn from(from: AssetId) -> Self {
+        let from = DanglingRef::to(from);
+        Self { from }
+    }
+
+    /// The id that `asset` had before, as it says itself. `None`: it was not renamed, or its addon cannot be read:
+    /// validators report that before an incarnation is sealed.
+    pub fn source_of(asset: &Asset) -> Option<AssetId> {
+        // Nearly no asset has the addon, and a search costs less than reading all addons.
+        memmem::find(asset.canonical().as_bytes(), Self::TYPE.as_bytes())?;
+        let moved = asset.addon::<Self>().ok().flatten()?;
+        Some(moved.from.id)
+    }
+
+    /// The assets of `snapshot` that had the id `from` before, as they say themselves, sorted by id. Validators refuse
+    /// more than one. The cost is that of all references to `from`.
+    pub fn claimants(snapshot: &Snapshot, from: &str) -> Vec<Asset> {
+        let referrers = snapshot.referrers(from).into_iter();
+        let assets = referrers.filter_map(|id| snapshot.get(id.as_str()));
+        let claims = |asset: &Asset| Self::source_of(asset).is_some_and(|id| id.as_str() == from);
+        assets.filter(claims).collect()
+    }
+
+    /// The one asset of `snapshot` that had the id `from` before. `None`: none says so, or several do.
+    pub fn successor(snapshot: &Snapshot, from: &str) -> Option<Asset> {
+        let mut claimants = Self::claimants(snapshot, from);
+        claimants.pop().filter(|_| claimants.is_empty())
+    }
+}
+
+impl Message for Moved {
+    const TYPE: &'static str = "prodspec.v1.Moved";
 }
 
 /// The contact for questions about an asset. (In the rest of the framework "owner" means the owner of a partition.)

@@ -16,5 +16,5 @@ pub use digest::Digest;
 pub use id::{AssetId, IncarnationId, IncarnationNo, PartitionId, TypeName};
 pub use incarnation::{Incarnation, Revision, SourceName};
 pub use message::Message;
-pub use reference::{AssetRef, ExternalRef};
+pub use reference::{AssetRef, DanglingRef, ExternalRef};
 pub use snapshot::{Change, Snapshot};

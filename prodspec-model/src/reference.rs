@@ -1,12 +1,12 @@
 //! References from one asset to another. Code can find them in any payload or addon without knowing its type.
 //!
-//! A reference is the JSON object `{"$asset":"job/eu"}` without other keys. A scan of canonical bytes finds it, because
-//! the same characters inside a string would have escaped quotes.
+//! A reference is the JSON object `{"$asset":"job/eu"}` without other keys, or `{"$asset?":"job/eu"}` if it may dangle. A
+//! scan of canonical bytes finds it, because the same characters inside a string would have escaped quotes.
 
 use memchr::memmem;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{
     digest::Digest,
@@ -31,6 +31,63 @@ impl AssetRef {
     }
 }
 
+/// A reference that may dangle: the asset that it names need not be there. It is found, indexed and traced as any other
+/// reference. Use it for what another system owns, or for what may come later.
+///
+/// Only plain references may dangle. The provider of a dependency edge and a rollout policy are [`AssetRef`]s: nothing
+/// could be compared with an absent provider.
+///
+/// ```
+/// use prodspec_model::{Asset, AssetId, DanglingRef, Message};
+/// use serde::{Deserialize, Serialize};
+///
+/// /// An ingress. Its certificate may be written by hand, or by another team.
+/// #[derive(Serialize, Deserialize)]
+/// struct Ingress {
+///     host: String,
+///     certificate: DanglingRef,
+/// }
+/// # impl Message for Ingress {
+/// #     const TYPE: &'static str = "docs.v1.Ingress";
+/// # }
+///
+/// let certificate = DanglingRef::to(AssetId::new("certificate/shop")?);
+/// let ingress = Ingress { host: "shop.example".into(), certificate };
+/// let asset = Asset::builder(AssetId::new("ingress/shop")?).payload(&ingress)?.build()?;
+/// assert!(asset.payload_json().contains(r#"{"$asset?":"certificate/shop"}"#));
+/// let found = &asset.located_references()[0];
+/// assert_eq!((found.field.as_str(), found.may_dangle), ("payload.certificate", true));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(deny_unknown_fields)]
+pub struct DanglingRef {
+    /// The id of the asset that the reference names, whether or not there is such an asset.
+    #[serde(rename = "$asset?")]
+    pub id: AssetId,
+}
+
+impl DanglingRef {
+    /// A reference to the asset `id`, which need not be there.
+    pub fn to(id: AssetId) -> Self {
+        Self { id }
+    }
+}
+
+/// A reference that was found in an asset, with the field that holds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LocatedReference {
+    /// The path of the field, such as `addons.prodspec.v1.DependsOn.edges[0].provider`.
+    pub field: String,
+    /// The id of the asset that the reference names.
+    pub target: AssetId,
+    /// `true`: the target need not exist; see [`DanglingRef`].
+    pub may_dangle: bool,
+}
+
 /// A reference to configuration that is too large for an asset: it is kept elsewhere and identified by its digest.
 ///
 /// The digest is required, because content without a digest could change later.
@@ -43,19 +100,21 @@ pub struct ExternalRef {
     pub digest: Digest,
 }
 
-/// The key of a reference as it appears in canonical JSON.
-const KEY: &[u8] = br#""$asset":"#;
+/// The beginning of the key of a reference as it appears in canonical JSON.
+const KEY: &[u8] = br#""$asset"#;
+/// The ends of such a key: of a reference, and of one that may dangle.
+const ENDS: [&[u8]; 2] = [br#"":"#, br#"?":"#];
 
-/// The reasons for which an object with the key `$asset` is not a reference.
+/// The reasons for which an object with the key of a reference is not one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidReference {
-    /// The value of `$asset` is not a valid asset id.
+    /// The value of the key is not a valid asset id.
     #[error("the target of the reference is not an asset id")]
     Target(#[from] InvalidId),
-    /// The object has other keys, or the value of `$asset` is not a string.
+    /// The object has other keys, or the value of the key is not a string.
     #[error(
-        "an object with the key `$asset` must have a string for it and no other key; rename the key if it is not a reference"
+        "an object with the key `$asset` or `$asset?` must have a string for it and no other key; rename the key if it is not a reference"
     )]
     Shape,
 }
@@ -67,8 +126,12 @@ pub enum InvalidReference {
 pub(crate) fn targets(json: &[u8]) -> Result<Vec<AssetId>, InvalidReference> {
     let mut found = Vec::new();
     for at in memmem::find_iter(json, KEY) {
+        let rest = &json[at + KEY.len()..];
+        let Some(value) = ENDS.iter().find_map(|end| rest.strip_prefix(*end)) else {
+            continue;
+        };
         match json[..at].last() {
-            Some(b'{') => found.push(target(&json[at + KEY.len()..])?),
+            Some(b'{') => found.push(target(value)?),
             // The match is the end of a longer key.
             Some(b'\\') => {}
             _ => return Err(InvalidReference::Shape),
@@ -91,12 +154,27 @@ fn target(rest: &[u8]) -> Result<AssetId, InvalidReference> {
     }
 }
 
+/// The target of the reference that the object is, and whether it may dangle. `None`: it is no reference.
+fn as_reference(object: &Map<String, Value>) -> Option<(&str, bool)> {
+    let (key, value) = object.iter().next().filter(|_| object.len() == 1)?;
+    let may_dangle = match key.as_str() {
+        "$asset" => false,
+        "$asset?" => true,
+        _ => return None,
+    };
+    Some((value.as_str()?, may_dangle))
+}
+
 /// Appends every reference in `value` to `found`, with its field path, such as `edges[0].provider`.
-pub(crate) fn located(path: &str, value: &Value, found: &mut Vec<(String, AssetId)>) {
+pub(crate) fn located(path: &str, value: &Value, found: &mut Vec<LocatedReference>) {
     match value {
         Value::Object(map) => {
-            if let (1, Some(Value::String(id))) = (map.len(), map.get("$asset")) {
-                found.extend(AssetId::new(id).ok().map(|id| (path.to_owned(), id)));
+            if let Some((id, may_dangle)) = as_reference(map) {
+                found.extend(AssetId::new(id).ok().map(|target| LocatedReference {
+                    field: path.to_owned(),
+                    target,
+                    may_dangle,
+                }));
                 return;
             }
             for (key, inner) in map {
@@ -140,22 +218,26 @@ mod tests {
             serde_json::json!([{"$asset": 5}]),
             serde_json::json!([{"$asset": {"id": "job/eu"}}]),
             serde_json::json!({"$asset": null}),
+            serde_json::json!({"$asset?": 5}),
+            serde_json::json!({"$asset": "job/eu", "$asset?": "job/us"}),
         ] {
             let said = targets(shape.clone());
             assert_eq!(said, Err(InvalidReference::Shape), "{shape}");
         }
         for id in ["../b", "", "a\"b", "a\\b", "ä"] {
-            let said = targets(serde_json::json!({"to": {"$asset": id}}));
-            assert!(matches!(said, Err(InvalidReference::Target(_))), "{id}");
+            for key in ["$asset", "$asset?"] {
+                let said = targets(serde_json::json!({"to": {key: id}}));
+                assert!(matches!(said, Err(InvalidReference::Target(_))), "{id}");
+            }
         }
-        let none = serde_json::json!({"$assets": 1, "x\"$asset": 2, "$asset\"": 3, "a": "$asset", "b": ["$asset"]});
+        let none = serde_json::json!({"$assets": 1, "$asset??": 1, "x\"$asset": 2, "$asset\"": 3, "a": "$asset", "b": ["$asset"]});
         assert_eq!(targets(none), Ok(vec![]));
     }
 
     #[test]
-    fn references_are_found_with_their_paths() {
+    fn r49_references_are_found_with_their_paths_whether_or_not_they_may_dangle() {
         let value =
-            serde_json::json!({"edges": [{"provider": {"$asset": "b"}}], "top": {"$asset": "a"}});
+            serde_json::json!({"edges": [{"provider": {"$asset": "b"}}], "top": {"$asset?": "a"}});
         let json = canonical::to_bytes(&value).unwrap();
         let ids: Vec<_> = targets(&json)
             .unwrap()
@@ -167,8 +249,8 @@ mod tests {
         located("", &value, &mut found);
         let paths: Vec<_> = found
             .iter()
-            .map(|(path, id)| format!("{path}={id}"))
+            .map(|it| format!("{}={} {}", it.field, it.target, it.may_dangle))
             .collect();
-        assert_eq!(paths, ["edges[0].provider=b", "top=a"]);
+        assert_eq!(paths, ["edges[0].provider=b false", "top=a true"]);
     }
 }

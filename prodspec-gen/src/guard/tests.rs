@@ -142,3 +142,30 @@ fn adding_more_than_100_assets_and_100_per_cent_is_refused() {
             .starts_with("200 assets would be added")
     );
 }
+
+/// `n` items under new ids, each moved from the item with that number.
+fn renamed(n: usize, turndown: bool) -> serde_json::Value {
+    let item = |at: usize| {
+        let item = testing::Written {
+            n: 1,
+            turndown,
+            moved_from: Some(format!("i{at:04}")),
+            ..Default::default()
+        };
+        (format!("j{at:04}"), serde_json::to_value(item).unwrap())
+    };
+    (0..n).map(item).collect::<serde_json::Map<_, _>>().into()
+}
+
+#[test]
+fn r4_renamed_assets_are_no_losses() {
+    let all = manifest(100, 0..0);
+    assert_eq!(outcome(all.clone(), renamed(100, false)), "100 assets");
+    let some = outcome(all.clone(), renamed(89, false));
+    assert!(some.starts_with("11 of 100 assets would be lost"), "{some}");
+    let removed = outcome(all, renamed(100, true));
+    assert!(
+        removed.starts_with("100 of 100 assets would be lost"),
+        "a rename to an asset that is to be removed is a loss: {removed}"
+    );
+}

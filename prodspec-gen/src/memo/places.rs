@@ -1,7 +1,7 @@
 //! Finds today's place of what a problem or an asset names: the document of the present run, and the line of the field.
 
 use plugin_sdk::{Document, FieldPath, Problems, document::DocumentKey};
-use prodspec_model::{AssetId, Provenance, SourceName};
+use prodspec_model::{Asset, AssetId, Provenance, SourceName, addons::Moved};
 
 use super::{Memo, Overlay, before};
 use crate::trace::{Place, Trace};
@@ -37,14 +37,20 @@ impl Memo {
 
     /// Returns where an asset comes from today. `None`: no generator makes it.
     pub(crate) fn provenance(&self, run: Option<&Overlay>, id: &AssetId) -> Option<Provenance> {
+        self.made(run, id).map(Asset::provenance)
+    }
+
+    /// Returns the asset with this id as the generators make it today.
+    fn made<'a>(&'a self, run: Option<&'a Overlay>, id: &AssetId) -> Option<&'a Asset> {
         let changed = run.and_then(|run| run.versions.get(id));
         let versions = changed.or_else(|| self.versions.get(id))?;
-        before(versions, usize::MAX).map(|asset| asset.provenance())
+        before(versions, usize::MAX)
     }
 
     /// Returns where an asset comes from, with the line of today. `None`: no generator made it in the last good run.
     pub(crate) fn trace(&self, run: Option<&Overlay>, id: &AssetId) -> Option<Trace> {
-        let provenance = self.provenance(run, id)?;
+        let asset = self.made(run, id)?;
+        let provenance = asset.provenance();
         let document = self.document_of(run, &provenance);
         let place = document.map(|document| {
             let node = document
@@ -59,6 +65,7 @@ impl Memo {
         let source = SourceName(provenance.source.as_str().into());
         Some(Trace {
             asset: id.clone(),
+            moved_from: Moved::source_of(asset),
             revision: self.revisions.get(&source).cloned(),
             provenance,
             place,

@@ -160,7 +160,7 @@ fn r3_every_problem_is_reported_with_asset_field_validator_and_position() {
             "a#0:11:0: y.n: invalid type: string \"two\", expected u64 (says items)",
             "b#0:20:0: p: 13 is not allowed (says items)",
             "b#0:21:0: q: 13 is not allowed (says items)",
-            "c#0:31:0: s.m: unknown field `m`, expected one of `n`, `refers`, `needs`, `turndown` (says items)",
+            "c#0:31:0: s.m: unknown field `m`, expected one of `n`, `refers`, `may_dangle`, `needs`, `turndown`, `moved_from` (says items)",
         ]
     );
     let docs = items(serde_json::json!({
@@ -169,9 +169,9 @@ fn r3_every_problem_is_reported_with_asset_field_validator_and_position() {
     assert_eq!(
         problems(vec![("docs", docs)], &pipeline),
         [
-            "m#0:1:0: a: payload.refers[0]: refers to `none`, which does not exist; add it or remove the reference (says references)",
+            "m#0:1:0: a: payload.refers[0]: refers to `none`, which does not exist; add it, remove the reference, or let it dangle with `$asset?` (says references)",
             "m#0:1:0: a: payload.refers[1]: refers to itself; remove the reference (says references)",
-            "m#0:2:0: b: payload.refers[0]: refers to `gone`, which does not exist; add it or remove the reference (says references)",
+            "m#0:2:0: b: payload.refers[0]: refers to `gone`, which does not exist; add it, remove the reference, or let it dangle with `$asset?` (says references)",
         ]
     );
 }
@@ -230,6 +230,7 @@ fn r3_generator_that_panics_or_makes_undeclared_types_is_an_error() {
         let item = testing::Item {
             n: 1,
             refers: vec![],
+            may_dangle: vec![],
         };
         let asset = Asset::builder(testing::id("z")).payload(&item).unwrap();
         out.asset(asset, Default::default()).unwrap();

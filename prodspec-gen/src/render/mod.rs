@@ -1,11 +1,14 @@
 //! Rendering: the assets that the sources of a pipeline make now, as text. No store and no server is needed.
 
-use std::fmt::Write as _;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
 
 use control_plane_runtime::{Runtime, blocking, timeout_at};
 use futures::future::join_all;
 use plugin_sdk::{Candidate, Problem, Problems};
-use prodspec_model::{Asset, AssetId, Incarnation, Snapshot};
+use prodspec_model::{Asset, AssetId, Incarnation, Snapshot, addons::Moved};
 use serde::Serialize;
 use similar::TextDiff;
 
@@ -152,24 +155,44 @@ impl Rendered {
 
     fn diff_of(&self, before: &Snapshot, name: &str) -> Result<String, Problem> {
         let mut diff = String::new();
-        for change in before.diff(&self.candidate.snapshot) {
-            let text = |side: &Option<Asset>| side.as_ref().map_or(Ok(String::new()), yaml);
-            let (old, new) = (text(&change.before)?, text(&change.after)?);
-            let (from, to) = (
-                format!("{} at {name}", change.id()),
-                format!("{} rendered", change.id()),
-            );
-            let name = |side: &Option<Asset>, name| match side {
-                Some(_) => name,
+        for (old, new) in pairs(before, &self.candidate.snapshot) {
+            let header = |side: &Option<Asset>, of: &str| match side {
+                Some(asset) => format!("{} {of}", asset.id_str()),
                 None => "/dev/null".to_owned(),
             };
-            let (from, to) = (name(&change.before, from), name(&change.after, to));
+            let (from, to) = (
+                header(&old, &format!("at {name}")),
+                header(&new, "rendered"),
+            );
+            let text = |side: &Option<Asset>| side.as_ref().map_or(Ok(String::new()), yaml);
+            let (old, new) = (text(&old)?, text(&new)?);
             let text = TextDiff::from_lines(&old, &new);
             let text = text.unified_diff().header(&from, &to).to_string();
             diff.push_str(&text);
         }
         Ok(diff)
     }
+}
+
+/// Each asset that differs, before and after. A renamed asset is one pair, with two ids.
+fn pairs(before: &Snapshot, after: &Snapshot) -> Vec<(Option<Asset>, Option<Asset>)> {
+    let changes = before.diff(after);
+    let came = changes.iter().filter(|change| change.before.is_none());
+    let renamed = came.filter_map(|change| {
+        let from = Moved::source_of(change.after.as_ref()?)?;
+        let old = before.get(from.as_str())?;
+        after
+            .get(from.as_str())
+            .is_none()
+            .then(|| (change.id(), old))
+    });
+    let mut renamed: BTreeMap<AssetId, Asset> = renamed.collect();
+    let left: BTreeSet<AssetId> = renamed.values().map(Asset::id).collect();
+    let others = changes
+        .into_iter()
+        .filter(|change| !left.contains(&change.id()));
+    let sides = others.map(|change| (renamed.remove(&change.id()).or(change.before), change.after));
+    sides.collect()
 }
 
 /// One asset as a YAML document.

@@ -169,3 +169,29 @@ async fn r44_rendering_generates_outside_of_the_executor() {
     pipeline.render(&TokioRuntime::current()).await.unwrap();
     assert_ne!(threads.recv().unwrap(), std::thread::current().id());
 }
+
+#[tokio::test]
+async fn r49_diff_shows_a_rename_as_one_change() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("docs");
+    std::fs::write(&path, "b: {n: 2, moved_from: a}\n").unwrap();
+    let pipeline = crate::Pipeline::builder(prodspec_model::PartitionId::new("test").unwrap())
+        .source(YamlFile::new(&path))
+        .generator(testing::Items)
+        .asset_type(plugin_sdk::AssetType::<Item>::new())
+        .build()
+        .unwrap();
+    let rendered = pipeline.render(&TokioRuntime::current()).await.unwrap();
+    let before = testing::incarnation(json!({"a": {"n": 1}}));
+    let diff = rendered.diff(&before).unwrap();
+    assert!(
+        diff.starts_with("--- a at test@1\n+++ b rendered\n"),
+        "{diff}"
+    );
+    assert_eq!(diff.matches("+++").count(), 1, "{diff}");
+    let trace = rendered.trace(&testing::id("b")).unwrap().to_string();
+    assert!(
+        trace.starts_with("b: made by items, moved from a, from `b`"),
+        "{trace}"
+    );
+}

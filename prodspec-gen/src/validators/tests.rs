@@ -230,3 +230,152 @@ fn spread_over_too_few_clusters_is_refused() {
         ]
     );
 }
+
+#[test]
+fn r49_reference_that_may_dangle_needs_no_target() {
+    let dangles = json!({"a": {"n": 1, "may_dangle": ["elsewhere", "b"]}, "b": {"n": 1}});
+    assert_eq!(standard(dangles), Vec::<String>::new());
+    assert_eq!(
+        standard(json!({"a": {"n": 1, "may_dangle": ["a"]}})),
+        [
+            "m#0:1:0: a: payload.may_dangle[0]: refers to itself; remove the reference (says references)"
+        ]
+    );
+    let sealed = incarnation(json!({"a": {"n": 1, "may_dangle": ["elsewhere"]}}));
+    assert_eq!(
+        sealed.snapshot().referrers("elsewhere"),
+        [testing::id("a")],
+        "it is in the reverse index"
+    );
+}
+
+/// Adds a dependency edge whose provider is written as if it might dangle.
+struct DanglingEdge;
+
+impl plugin_sdk::Generator for DanglingEdge {
+    fn info(&self) -> plugin_sdk::GeneratorInfo {
+        plugin_sdk::GeneratorInfo::per_asset::<testing::Item>("edges")
+    }
+
+    fn generate(
+        &self,
+        input: &plugin_sdk::Input<'_>,
+        out: &mut plugin_sdk::Drafts,
+    ) -> Result<(), plugin_sdk::Problems> {
+        if let Some(item) = input.asset() {
+            let edge =
+                json!({"provider": {"$asset?": "b"}, "need": {"kind": "capacity", "unit": "qps"}});
+            let name = prodspec_model::TypeName::new("prodspec.v1.DependsOn").unwrap();
+            out.amend(item.edit().addon_value(name, &json!({"edges": [edge]}))?)?;
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn r49_dependency_edge_may_not_dangle() {
+    let pipeline = testing::builder().generator(DanglingEdge).build().unwrap();
+    for manifest in [
+        json!({"a": {"n": 1}}),
+        json!({"a": {"n": 1}, "b": {"n": 1}}),
+    ] {
+        let said = problems_of(&pipeline, manifest);
+        let expected = "a: addons.prodspec.v1.DependsOn.edges[0].provider: refers to `b` with `$asset?`, but this \
+                        reference may not dangle; write `$asset` (says references)";
+        assert!(said.iter().any(|said| said.contains(expected)), "{said:?}");
+    }
+}
+
+/// The problems of an edit from one manifest to the other.
+fn edited(from: serde_json::Value, to: serde_json::Value) -> Vec<String> {
+    let pipeline = testing::builder().build().unwrap();
+    match pipeline.dry_run([("docs", items(to))], Some(&incarnation(from))) {
+        Ok(_) => Vec::new(),
+        Err(problems) => problems.iter().map(ToString::to_string).collect(),
+    }
+}
+
+#[test]
+fn r49_rename_is_accepted_and_its_addon_may_stay() {
+    let moved = json!({"b": {"n": 1, "moved_from": "a"}});
+    assert_eq!(
+        edited(json!({"a": {"n": 1}}), moved.clone()),
+        [""; 0],
+        "the rename"
+    );
+    assert_eq!(standard(moved.clone()), [""; 0], "of a first seal");
+    let later = json!({"b": {"n": 2, "moved_from": "a"}, "c": {"n": 1}});
+    assert_eq!(edited(moved.clone(), later), [""; 0]);
+    let again = json!({"c": {"n": 1, "moved_from": "b"}});
+    assert_eq!(edited(moved, again), [""; 0], "a second rename");
+}
+
+#[test]
+fn r49_rename_of_an_id_that_is_in_intent_is_refused() {
+    let field = "addons.prodspec.v1.Moved.from: is moved from";
+    let both = json!({"a": {"n": 1}, "b": {"n": 1, "moved_from": "a"}});
+    let said = edited(json!({"a": {"n": 1}}), both.clone());
+    let there = format!(
+        "m#0:2:0: b: {field} `a`, which is still in intent; remove that asset, or the addon if the rename is done \
+         (says moves)"
+    );
+    assert_eq!(said, [there.clone()]);
+    let back = edited(json!({"b": {"n": 1, "moved_from": "a"}}), both);
+    assert_eq!(back, [there], "the old id comes back");
+    let cycle = json!({"a": {"n": 1, "moved_from": "b"}, "b": {"n": 1, "moved_from": "a"}});
+    let said = edited(json!({"a": {"n": 1}, "b": {"n": 1}}), cycle);
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(said[0].contains("which is renamed itself; rename one after the other"));
+    let chain = json!({"b": {"n": 1, "moved_from": "a"}, "c": {"n": 1, "moved_from": "b"}});
+    let said = edited(json!({"a": {"n": 1}}), chain);
+    assert!(
+        said[0].contains(
+            "c: addons.prodspec.v1.Moved.from: is moved from `b`, which is renamed itself"
+        )
+    );
+}
+
+#[test]
+fn r49_two_renames_of_one_id_are_refused() {
+    let both = json!({"b": {"n": 1, "moved_from": "a"}, "c": {"n": 1, "moved_from": "a"}});
+    let said = edited(json!({"a": {"n": 1}}), both.clone());
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(
+        said[0].ends_with(
+            "b: addons.prodspec.v1.Moved.from: is moved from `a`, and so is `c`; an asset has one new id: remove the \
+             addon of all but one (says moves)"
+        ),
+        "{said:?}"
+    );
+    let later = edited(json!({"b": {"n": 1, "moved_from": "a"}}), both);
+    assert_eq!(later.len(), 2, "the second one comes later: {later:?}");
+}
+
+#[test]
+fn r49_rename_to_another_type_or_to_an_asset_beside_is_refused() {
+    let beside = json!({"a": {"n": 1}, "b": {"n": 1}});
+    let said = edited(beside, json!({"b": {"n": 1, "moved_from": "a"}}));
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(
+        said[0].contains("is moved from `a`, but has been in intent beside it"),
+        "{said:?}"
+    );
+
+    let sealed = incarnation(json!({"b": {"n": 1}}));
+    let name = prodspec_model::TypeName::new("test.v1.Other").unwrap();
+    let other = prodspec_model::Asset::builder(testing::id("a")).payload_value(name, &json!({}));
+    let put = vec![other.unwrap().build().unwrap()];
+    let no = prodspec_model::IncarnationNo(2);
+    let snapshot = sealed.snapshot().edit(no, put, &[testing::id("b")]);
+    let parent = prodspec_model::Incarnation::new(sealed.header().clone(), snapshot);
+    let pipeline = testing::builder().build().unwrap();
+    let moved = items(json!({"b": {"n": 1, "moved_from": "a"}}));
+    let said = pipeline
+        .dry_run([("docs", moved)], Some(&parent))
+        .unwrap_err();
+    assert!(
+        said.to_string()
+            .contains("which has the type test.v1.Other; a rename keeps the type"),
+        "{said}"
+    );
+}

@@ -14,7 +14,7 @@ use crate::{
     digest::Digest,
     id::{AssetId, TypeName},
     message::{self, Message},
-    reference,
+    reference::{self, LocatedReference},
 };
 
 /// The maximum length of the canonical encoding of an asset (id, payload, addons), in bytes.
@@ -161,8 +161,8 @@ impl Asset {
         reference::targets(self.0.json_bytes()).unwrap_or_default()
     }
 
-    /// Every reference as a pair of field path, such as `addons.prodspec.v1.DependsOn.edges[0].provider`, and target.
-    pub fn located_references(&self) -> Vec<(String, AssetId)> {
+    /// Every reference in the payload and addons, with the field that holds it.
+    pub fn located_references(&self) -> Vec<LocatedReference> {
         let mut found = Vec::new();
         let parse = |json: &str| serde_json::from_str(json).unwrap_or_default();
         reference::located("payload", &parse(self.payload_json()), &mut found);

@@ -53,12 +53,11 @@ fn asset_parts_round_trip() {
     assert_eq!(asset.addon::<DependsOn>().unwrap(), Some(depends));
     assert_eq!(asset.addons().count(), 2);
     assert_eq!(asset.references(), [id("db")]);
+    let located = asset.located_references();
+    let field = "addons.prodspec.v1.DependsOn.edges[0].provider";
     assert_eq!(
-        asset.located_references(),
-        [(
-            "addons.prodspec.v1.DependsOn.edges[0].provider".into(),
-            id("db")
-        )]
+        (located[0].field.as_str(), &located[0].target),
+        (field, &id("db"))
     );
     assert_eq!(asset.provenance(), provenance);
     assert!(asset.payload::<Owner>().is_err());
