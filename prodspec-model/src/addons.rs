@@ -219,17 +219,17 @@ impl Moved {
 
     /// The assets of `snapshot` that had the id `from` before, as they say themselves, sorted by id. Validators refuse
     /// more than one. The cost is that of all references to `from`.
-    pub fn claimants(snapshot: &Snapshot, from: &str) -> Vec<Asset> {
+    pub fn successors(snapshot: &Snapshot, from: &str) -> Vec<Asset> {
         let referrers = snapshot.referrers(from).into_iter();
         let assets = referrers.filter_map(|id| snapshot.get(id.as_str()));
-        let claims = |asset: &Asset| Self::source_of(asset).is_some_and(|id| id.as_str() == from);
-        assets.filter(claims).collect()
+        let moved = |asset: &Asset| Self::source_of(asset).is_some_and(|id| id.as_str() == from);
+        assets.filter(moved).collect()
     }
 
     /// The one asset of `snapshot` that had the id `from` before. `None`: none says so, or several do.
     pub fn successor(snapshot: &Snapshot, from: &str) -> Option<Asset> {
-        let mut claimants = Self::claimants(snapshot, from);
-        claimants.pop().filter(|_| claimants.is_empty())
+        let mut successors = Self::successors(snapshot, from);
+        successors.pop().filter(|_| successors.is_empty())
     }
 }
 

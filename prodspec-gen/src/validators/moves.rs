@@ -1,4 +1,4 @@
-//! Checks renames: the old id of a renamed asset is free, and only one asset claims it.
+//! Checks renames: the old id of a renamed asset is free, and only one asset continues it.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ impl Validator for Moves {
     }
 
     fn validate_incarnation(&self, candidate: &Candidate, problems: &mut Problems) {
-        for (asset, from) in claims(candidate).into_values() {
+        for (asset, from) in renames(candidate).into_values() {
             if from.as_str() == asset.id_str() {
                 // It refers to itself, which `References` reports.
                 continue;
@@ -33,8 +33,8 @@ impl Validator for Moves {
 
 /// The renames that the change concerns, by new id, each with the old id: of changed assets, of assets whose old id came
 /// into intent, and of those that have the same old id as one of these.
-fn claims(candidate: &Candidate) -> BTreeMap<AssetId, (Asset, AssetId)> {
-    let mut claims = BTreeMap::new();
+fn renames(candidate: &Candidate) -> BTreeMap<AssetId, (Asset, AssetId)> {
+    let mut renames = BTreeMap::new();
     let mut old = Vec::new();
     for change in candidate.changes.iter() {
         let Some(after) = &change.after else { continue };
@@ -45,11 +45,11 @@ fn claims(candidate: &Candidate) -> BTreeMap<AssetId, (Asset, AssetId)> {
         }
     }
     for from in old {
-        for asset in Moved::claimants(&candidate.snapshot, from.as_str()) {
-            claims.insert(asset.id(), (asset, from.clone()));
+        for asset in Moved::successors(&candidate.snapshot, from.as_str()) {
+            renames.insert(asset.id(), (asset, from.clone()));
         }
     }
-    claims
+    renames
 }
 
 /// Why the rename of `from` to `asset` is refused. `None`: it is not.
@@ -63,8 +63,8 @@ fn wrong(candidate: &Candidate, asset: &Asset, from: &AssetId) -> Option<String>
         };
         return Some(format!("is moved from `{from}`, {why}"));
     }
-    let claimants = Moved::claimants(&candidate.snapshot, from.as_str());
-    if let Some(other) = claimants
+    let successors = Moved::successors(&candidate.snapshot, from.as_str());
+    if let Some(other) = successors
         .iter()
         .find(|other| other.id_str() != asset.id_str())
     {
