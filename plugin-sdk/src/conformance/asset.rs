@@ -3,7 +3,10 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
-use prodspec_model::{AssetId, Digest, Incarnation};
+use prodspec_model::{
+    Asset, AssetId, Digest, Incarnation, IncarnationId, Message as _, TypeName, addons::Moved,
+    incarnation::Header,
+};
 
 use super::Violation;
 use crate::{
@@ -94,15 +97,60 @@ impl AssetSuite {
         intent: &Incarnation,
     ) -> Result<(), Violation> {
         for asset in intent.snapshot().iter() {
-            let mut trial = Trial {
-                suite: self,
-                plugin,
-                intent,
-                asset: asset.id(),
-            };
-            trial.run().await?;
+            self.trial(plugin, intent, asset.id()).run().await?;
         }
         self.unknown_asset(plugin, intent).await
+    }
+
+    /// Renames every asset of `intent` and tests the law of plugins that rename: a resource is found under its old id,
+    /// with all that it has, and nothing is left there once the asset is in sync under its new id.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub async fn run_renames(
+        &mut self,
+        plugin: &(impl AssetPlugin + ?Sized),
+        intent: &Incarnation,
+    ) -> Result<(), Violation> {
+        for asset in intent.snapshot().iter() {
+            let Some((after, new)) = renamed(intent, &asset) else {
+                continue;
+            };
+            let mut old = self.trial(plugin, intent, asset.id());
+            old.run().await?;
+            let had = old.in_sync("a diff after a push is in sync").await?;
+            let mut trial = self.trial(plugin, &after, new);
+            let found = trial.settled().await?;
+            match &found {
+                Diff::InSync { observed, .. } | Diff::Differs { observed, .. }
+                    if *observed == had => {}
+                _ => {
+                    let law = "a renamed resource is found under its old id, with all that it has";
+                    return Err(trial.broken(law, found));
+                }
+            }
+            trial.run().await?;
+            let mut old = self.trial(plugin, intent, asset.id());
+            let left = old.settled().await?;
+            if matches!(left, Diff::InSync { .. }) {
+                return Err(old.broken("a renamed resource leaves nothing under its old id", left));
+            }
+        }
+        Ok(())
+    }
+
+    fn trial<'a, P: AssetPlugin + ?Sized>(
+        &'a mut self,
+        plugin: &'a P,
+        intent: &'a Incarnation,
+        asset: AssetId,
+    ) -> Trial<'a, P> {
+        Trial {
+            suite: self,
+            plugin,
+            intent,
+            asset,
+        }
     }
 
     async fn unknown_asset(
@@ -113,12 +161,7 @@ impl AssetSuite {
         let Ok(asset) = AssetId::new("conformance/no-such-asset") else {
             return Ok(());
         };
-        let mut trial = Trial {
-            suite: self,
-            plugin,
-            intent,
-            asset,
-        };
+        let mut trial = self.trial(plugin, intent, asset);
         match trial.diff().await {
             Err(_) => Ok(()),
             Ok(diff) => Err(trial.broken("an asset that intent does not have is an error", diff)),
@@ -255,6 +298,26 @@ impl<P: AssetPlugin + ?Sized> Trial<'_, P> {
     fn broken(&self, law: &'static str, found: impl fmt::Debug) -> Violation {
         Violation::new(&self.asset, law, found)
     }
+}
+
+/// The incarnation after `intent` in which `asset` has another id, with that id. `None`: the id is too long.
+fn renamed(intent: &Incarnation, asset: &Asset) -> Option<(Incarnation, AssetId)> {
+    let new = AssetId::new(&format!("{}.renamed", asset.id_str())).ok()?;
+    let value = |json: &str| serde_json::from_str(json).ok();
+    let named = |name: &str| TypeName::new(name).ok();
+    let payload = value(asset.payload_json())?;
+    let mut after = Asset::builder(new.clone())
+        .payload_value(named(asset.type_str())?, &payload)
+        .ok()?;
+    for (name, json) in asset.addons().filter(|(name, _)| *name != Moved::TYPE) {
+        after = after.addon_value(named(name)?, &value(json)?).ok()?;
+    }
+    let after = after.addon(&Moved::from(asset.id())).ok()?.build().ok()?;
+    let (no, before) = (intent.no().next(), intent.snapshot());
+    let snapshot = before.edit(no, vec![after], &[asset.id()]);
+    let id = IncarnationId::new(intent.id().partition.clone(), no);
+    let header = Header::new(id, Some(intent.no()), &snapshot, intent.header().sealed_at);
+    Some((Incarnation::new(header, snapshot), new))
 }
 
 /// Whether two diffs are equal apart from volatile fields.

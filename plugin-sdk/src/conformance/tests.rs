@@ -253,3 +253,57 @@ fn guarded_plugin_that_accepts_old_calls_is_reported() {
         "an older token is refused as fenced"
     );
 }
+
+#[test]
+fn r49_in_memory_production_keeps_the_law_of_renames() {
+    let production = InMemoryProduction::new();
+    let intent = testing::incarnation(1, [testing::asset("a"), testing::asset("b")]);
+    block_on(
+        AssetSuite::new()
+            .guarded()
+            .run_renames(&production, &intent),
+    )
+    .unwrap();
+}
+
+/// A production without a look at old ids.
+#[derive(Default)]
+struct Forgets(InMemoryProduction);
+
+#[async_trait]
+impl AssetPlugin for Forgets {
+    async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
+        self.0.diff(without_moved(request)).await
+    }
+
+    async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
+        let intent = without_moved_in(&request.intent);
+        self.0.push(PushRequest { intent, ..request }).await
+    }
+}
+
+fn without_moved(request: DiffRequest) -> DiffRequest {
+    let intent = without_moved_in(&request.intent);
+    DiffRequest { intent, ..request }
+}
+
+/// The intent of an asset, with an addon `Moved` taken away.
+fn without_moved_in(intent: &crate::AssetIntent) -> crate::AssetIntent {
+    let asset = intent.asset().unwrap();
+    let asset = asset
+        .edit()
+        .without_addon::<prodspec_model::addons::Moved>();
+    let incarnation = testing::incarnation(1, [asset.build().unwrap()]);
+    crate::AssetIntent::find(incarnation, intent.id().clone())
+}
+
+#[test]
+fn r49_plugin_that_does_not_look_under_the_old_id_is_reported() {
+    let production = Forgets(
+        InMemoryProduction::new().observing(|_| crate::Observed::default().capacity("qps", 1)),
+    );
+    let intent = testing::incarnation(1, [testing::asset("a")]);
+    let broken = block_on(AssetSuite::new().run_renames(&production, &intent)).unwrap_err();
+    let law = "a renamed resource is found under its old id, with all that it has";
+    assert!(broken.to_string().contains(law), "{broken}");
+}

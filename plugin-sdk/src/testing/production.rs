@@ -6,7 +6,10 @@ use std::{
 };
 
 use async_trait::async_trait;
-use prodspec_model::{Asset, AssetId, Message, addons};
+use prodspec_model::{
+    Asset, AssetId, Message,
+    addons::{self, Moved},
+};
 use serde_json::Value;
 
 use crate::{
@@ -14,8 +17,8 @@ use crate::{
     PushRequest, Pushed, Run, Turndown, error::PluginError,
 };
 
-/// A plugin whose production is a map from asset id to payload. It is guarded: it refuses old tokens and late calls.
-/// Clones share the production.
+/// A plugin whose production is a map from asset id to payload. It is guarded: it refuses old tokens and late calls. It
+/// renames: register it with `renames`. Clones share the production.
 #[derive(Debug, Clone, Default)]
 pub struct InMemoryProduction {
     state: Arc<Mutex<State>>,
@@ -89,6 +92,16 @@ impl InMemoryProduction {
         observe.map_or_else(Observed::default, |(observe, payload)| observe(payload))
     }
 
+    /// Compares an asset that was renamed with its resource, which still has the old id.
+    fn compare_moved(&self, asset: &Asset, there: &str) -> Diff {
+        let observed = self.observed(Some(there));
+        let effects = Effects::between(&observed, &self.observed(Some(asset.payload_json())));
+        let from = Moved::source_of(asset).map(|id| id.to_string());
+        let field = FieldChange::new("id", from, asset.id_str());
+        let change = Change::new(asset, "rename it", vec![field], effects);
+        Diff::differs(change).observed(observed)
+    }
+
     fn compare(&self, asset: &Asset, there: Option<String>) -> Diff {
         let down = asset.has_addon(addons::Turndown::TYPE);
         let wanted = (!down).then(|| asset.payload_json());
@@ -105,6 +118,13 @@ impl InMemoryProduction {
 }
 
 impl State {
+    /// The old id under which production has the resource of a renamed asset. `None`: it has the present id, or none.
+    fn old_id(&self, asset: &Asset) -> Option<AssetId> {
+        let from = Moved::source_of(asset)?;
+        let is_old = !self.payloads.contains_key(&asset.id()) && self.payloads.contains_key(&from);
+        is_old.then_some(from)
+    }
+
     fn admit(&mut self, id: &AssetId, token: FencingToken, run: Run) -> Result<(), PluginError> {
         let seen = self.seen.entry(id.clone()).or_default();
         if (token, run.n) < *seen {
@@ -129,6 +149,13 @@ impl AssetPlugin for InMemoryProduction {
         if request.token > FencingToken(0) {
             state.admit(request.asset_id(), request.token, request.run)?;
         }
+        if let Some(there) = state
+            .old_id(&asset)
+            .and_then(|old| state.payloads.get(&old))
+            .filter(|_| !asset.has_addon(addons::Turndown::TYPE))
+        {
+            return Ok(self.compare_moved(&asset, there));
+        }
         let there = state.payloads.get(request.asset_id()).cloned();
         Ok(self.compare(&asset, there))
     }
@@ -137,6 +164,9 @@ impl AssetPlugin for InMemoryProduction {
         let asset = request.asset()?;
         let mut state = self.state();
         state.admit(request.asset_id(), request.token, request.run)?;
+        if let Some(old) = state.old_id(&asset) {
+            state.payloads.remove(&old);
+        }
         let wanted = asset.payload_json().to_owned();
         let before = state.payloads.insert(request.asset_id().clone(), wanted);
         if before.as_deref() != Some(asset.payload_json()) {
