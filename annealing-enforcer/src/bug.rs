@@ -36,6 +36,10 @@ pub enum Bug {
     JudgeAtConsumer,
     /// Leave the record of a repeated approval or override in force beside the newer one (R12).
     KeepRepeated,
+    /// Drop the edges of an old id when the asset under the new id takes over (R49).
+    ForgetMovedDemand,
+    /// Leave the record of an old id behind when the asset under the new id takes over (R49).
+    LeaveMovedRecord,
     /// Give ownership up without waiting for pushes under way.
     NoDrain,
     /// Start pushes while shutting down.

@@ -130,6 +130,9 @@ pub struct TypeConfig {
     pub guard: Guard,
     /// `true`: the plugin can turn assets of the type down. Default `false`.
     pub turndown: bool,
+    /// `true`: the plugin renames resources of the type: its diffs of an asset with the `Moved` addon also look under the
+    /// old id, and its pushes leave nothing there. Default `false`: a renamed asset is a new one, and an orphan.
+    pub renames: bool,
     /// `true`: diff assets of this type and never push them. Default `false`.
     pub observe_only: bool,
     /// `true`: the plugin answers from memory, without waiting and without blocking its thread. Its calls then run
@@ -157,6 +160,7 @@ impl TypeConfig {
             name,
             guard: Guard::Advisory,
             turndown: false,
+            renames: false,
             observe_only: false,
             in_memory: false,
             diffs: 256,
@@ -172,6 +176,8 @@ impl TypeConfig {
         guard: Guard,
         /// Sets whether the plugin can turn assets of the type down.
         turndown: bool,
+        /// Sets whether the plugin renames resources.
+        renames: bool,
         /// Sets whether assets of this type are diffed and never pushed.
         observe_only: bool,
         /// Sets whether the plugin answers from memory.

@@ -71,6 +71,12 @@ impl Kernel {
             return Err(Refusal::NoLease);
         }
         can_be_remembered(verdict)?;
+        if self.old_id_of(slot).is_some() {
+            return Err(Refusal::Stale);
+        }
+        if let Some(new) = self.pushed_under_new_id(slot) {
+            return Err(Refusal::InFlight(new));
+        }
         self.intent_holds(at, verdict)?;
         let type_name = self.kinds[own.kind.index()].config.name.as_str();
         if let Some(pause) = self.people.pause(&asset, type_name, now.wall) {
@@ -192,7 +198,7 @@ impl Kernel {
                     return Err(Refusal::Stale);
                 }
                 let now = self.table.slot(slot);
-                if now.in_flight() {
+                if now.in_flight() || self.old_id_of(slot).is_some() {
                     return Err(Refusal::InFlight(slot));
                 }
                 if now.seq != stamp.seq {
@@ -260,9 +266,11 @@ impl Kernel {
         entry.seq += 1;
         entry.set(flag::THERE, true);
         self.observations.forget(it.slot);
+        let slot = it.slot;
         if !it.cures {
-            it.before = self.table.last_settled_mut().take(it.slot);
+            it.before = self.table.last_settled_mut().take(slot);
         }
+        self.is_pushed_as_moved(slot);
     }
 
     /// R12: spends the approval and overrides in the step, and so in the commit, that opens the push.

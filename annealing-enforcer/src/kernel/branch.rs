@@ -107,6 +107,10 @@ branches! {
     LeftGroup,
     /// A pin moved to where the asset's content is the same.
     MovedQuietly,
+    /// An asset under a new id waited for its old id.
+    WaitsForOldId,
+    /// An asset under a new id took over from its old id.
+    TookOver,
     /// Drift was found, and is repaired, while a change of intent is delayed.
     CuresUnderEdit,
 }

@@ -1,6 +1,12 @@
 //! Check: running the check stack for a push, and passing its verdict to admission.
 
+use std::collections::BTreeMap;
+
 use plugin_sdk::{Now, Run, Verdict};
+use prodspec_model::{
+    Asset, AssetId,
+    addons::{DependsOn, Moved},
+};
 
 use super::{
     Kernel,
@@ -27,6 +33,10 @@ impl Kernel {
         let brought = match reached {
             true => Vec::new(),
             false => self.edges.brought(&asset),
+        };
+        let renamed = self.renamed_ids(&asset);
+        let Some(attempt) = self.attempts.at_mut(at) else {
+            return;
         };
         let entry = self.table.slot_mut(slot);
         // Observations of the asset raise its call number meanwhile; the answer of this check is recognised by this
@@ -61,7 +71,25 @@ impl Kernel {
             edges: self.edges.shared(),
             latest: self.table.latest().clone(),
             brought,
+            renamed,
         }));
+    }
+
+    /// Returns the present ids of the providers that an asset names by old ids, and its own id if it was renamed, each by
+    /// the old one.
+    fn renamed_ids(&self, asset: &Asset) -> BTreeMap<AssetId, AssetId> {
+        let id = asset.id();
+        let kept = self.edges.of(&id);
+        let edges = DependsOn::edges_of(asset).into_iter().chain(kept);
+        let providers = edges.map(|edge| edge.provider.id);
+        let newest = self.table.latest().asset(&id);
+        let own = newest.as_ref().and_then(Moved::source_of);
+        let present = providers
+            .chain(own)
+            .map(|named| (named.clone(), self.present_id(named)));
+        present
+            .filter(|(named, present)| named != present)
+            .collect()
     }
 
     pub(super) fn check_done(

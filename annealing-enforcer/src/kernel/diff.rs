@@ -23,6 +23,9 @@ use crate::bug::Bug;
 impl Kernel {
     /// Starts the diff of an asset whose turn has come.
     pub(super) fn start_diff(&mut self, now: Now, slot: SlotNo, out: &mut Effects) {
+        if self.waits_for_old_id(now, slot, out) {
+            return;
+        }
         let before = self.before_edit(slot);
         let cures = before.is_some();
         let Some((asset, incarnation)) = before.or_else(|| self.intent_of(slot)) else {

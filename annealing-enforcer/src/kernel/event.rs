@@ -1,6 +1,6 @@
 //! The events that the kernel takes in, and the effects that it asks its shell for.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use control_plane_store::records::{
     Approval, AssetRecord, Decision, Orphaned, Override, Owned, Pause,
@@ -136,6 +136,8 @@ pub enum Record {
     Head(AssetId, IncarnationNo),
     /// The asset became an orphan. `None`: it came back into intent, or was acknowledged.
     Orphan(AssetId, Option<Orphaned>),
+    /// An asset continues under a new id: its history goes along.
+    Renamed(AssetId, AssetId),
     /// A decision about an asset, for its history.
     Decision(AssetId, Decision),
     /// The asset is gone from intent and from production: its decisions are deleted. Commands about it stay.
@@ -191,6 +193,8 @@ pub struct CheckCall {
     pub latest: Incarnation,
     /// Edges with which no earlier push of the asset was checked.
     pub brought: Vec<Edge>,
+    /// The present ids of providers that the asset names by old ones, and of the asset itself if it was renamed.
+    pub renamed: BTreeMap<AssetId, AssetId>,
 }
 
 /// The parameters of one call of push.

@@ -16,6 +16,7 @@ mod explain;
 mod follow_up;
 mod forget;
 mod guard;
+mod moved;
 mod notice;
 mod observe;
 mod ownership;
@@ -41,6 +42,9 @@ mod survey;
 mod tests;
 mod usage;
 
+use std::collections::BTreeMap;
+
+use control_plane_store::records::MovedRecord;
 use plugin_sdk::{FencingToken, Now};
 use prodspec_model::Incarnation;
 
@@ -81,6 +85,8 @@ pub struct Kernel {
     settle_waits: SettleWaits,
     people: People,
     census: Census,
+    /// Renamed assets that took over from their old ids and have not settled since.
+    moved: BTreeMap<SlotNo, MovedRecord>,
     ledger: Ledger,
 }
 
@@ -145,6 +151,7 @@ impl Kernel {
             settle_waits: SettleWaits::default(),
             people: People::default(),
             census: Census::default(),
+            moved: BTreeMap::new(),
             ledger: Ledger::new(now.mono),
             config,
         }

@@ -22,6 +22,7 @@ use crate::bug::Bug;
 impl Kernel {
     /// Answers a check's question about `id`, or starts an observation.
     pub(super) fn observe(&mut self, now: Now, ticket: u64, id: &AssetId, out: &mut Effects) {
+        let id = &self.present_id(id.clone());
         match self.table.find(id.as_str()) {
             Some(slot) => self.observe_slot(now, Asker::Check(ticket), slot, out),
             None => out.replies.push((ticket, Err(self.unknown(id)))),
@@ -118,7 +119,7 @@ impl Kernel {
         };
         let cause = self.cause_of(asked.slot);
         let not_yet = self.table.is_not_yet(asked.slot);
-        if slot.in_flight() {
+        if slot.in_flight() || self.old_id_of(asked.slot).is_some() {
             self.count(Branch::ObservedInFlight);
             let diff = Diff::InProgress {
                 check_again_in: self.config.backoff_base,

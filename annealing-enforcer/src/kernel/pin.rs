@@ -185,6 +185,7 @@ impl Kernel {
         self.settle_default(now, slot, &was, out);
         let why = (Trigger::IntentChanged, Class::Intent);
         self.moved(now, slot, was, why, out);
+        self.give_up(now, slot);
     }
 
     /// Gives an asset without a pin of its own the default pin of the policy that governs it now. If that would change
@@ -342,17 +343,22 @@ impl Kernel {
         if let Some(it) = self.attempts.at_mut(at) {
             it.pin = PinNo::REPINNED;
         }
-        if is.is_some() {
+        let has_intent = is.is_some();
+        if has_intent {
             self.returned(slot, out);
         }
         let before = was.intent.as_ref().map(|(_, incarnation)| incarnation);
         self.intent_changed(now, slot, before, (trigger, class), out);
-        if let (Some((before, last)), None) = (was.intent, is) {
+        if has_intent {
+            return self.came_back(now, slot, out);
+        }
+        if let Some((before, last)) = was.intent {
             let dropped = self.table.slot(slot).location.is_none() && was.place.is_newest();
             let entry = self.table.slot(slot);
             if dropped || entry.has(flag::THERE) || entry.in_flight() {
-                self.orphan(now, slot, &before, last.no(), settled, out);
+                return self.orphan(now, slot, &before, last.no(), settled, out);
             }
+            self.left_intent(now, slot, &before, out);
         }
     }
 

@@ -137,6 +137,9 @@ impl Kernel {
         };
         let row = |prospect, behind| Some(Row { prospect, behind });
         if self.is_left(slot) {
+            if self.new_id_of(&prospect.asset).is_some() {
+                return None;
+            }
             prospect.outcome = Outcome::Leaves;
             prospect.why =
                 "the asset left intent and its resource is left alone; turn it down or acknowledge the orphan"

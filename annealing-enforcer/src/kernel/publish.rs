@@ -278,6 +278,7 @@ impl Kernel {
             self.remember(now, slot, out);
         }
         self.leave_alone(now, slot);
+        self.left_intent(now, slot, asset, out);
         self.give_up(now, slot);
         if self.planted(Bug::RemoveOrphan) {
             self.trigger(now, slot, Trigger::IntentChanged, Class::Intent);

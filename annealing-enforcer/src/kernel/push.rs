@@ -356,6 +356,7 @@ impl Kernel {
         let (kept, again) = once_each(kept);
         it.claims = kept;
         self.table.slot_mut(slot).seq += 1;
+        self.push_under_new_id_ended(slot);
         for relied in relied_on {
             self.drop_hold(now, relied);
         }
@@ -374,7 +375,7 @@ impl Kernel {
         }
     }
 
-    fn wake_hold_waiters(&mut self, now: Now, slot: SlotNo) {
+    pub(super) fn wake_hold_waiters(&mut self, now: Now, slot: SlotNo) {
         for waiter in self.holds.take_waiters(slot) {
             self.trigger(now, waiter, Trigger::DependencySettled, Class::Retry);
         }

@@ -131,6 +131,7 @@ impl Kernel {
             edges,
             claims: it.map(|it| it.claims.clone()).unwrap_or_default(),
             unhealthy,
+            moved: self.moved.get(&slot).cloned(),
         }
     }
 

@@ -393,8 +393,14 @@ impl Kernel {
         let slot = self.table.slot_mut(at);
         slot.set(flag::RECORDED, true);
         slot.set(flag::REACHED, reached);
-        let there = record.settled.is_some() || record.open.is_some() || !record.edges.is_empty();
+        // The edges of an asset that took over from its old id may be those of the resource under that id.
+        let unpushed = record.moved.as_ref().is_some_and(|moved| !moved.pushed);
+        let has_edges = !record.edges.is_empty() && !unpushed;
+        let there = record.settled.is_some() || record.open.is_some() || has_edges;
         slot.set(flag::THERE, there);
+        self.moved
+            .extend(record.moved.clone().map(|moved| (at, moved)));
+        let slot = self.table.slot(at);
         let follows_latest = slot.pin.is_newest() && reached && record.open.is_none();
         if follows_latest {
             self.edges.settle(id, Vec::new());

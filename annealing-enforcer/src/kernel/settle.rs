@@ -23,6 +23,7 @@ impl Kernel {
         );
         let at = entry.attempt;
         self.table.last_settled_mut().forget(slot);
+        self.moved.remove(&slot);
         self.give_back_all(now, slot);
         if let Some(it) = self.attempts.at_mut(at) {
             (it.failures, it.voids, it.stales) = (0, 0, 0);

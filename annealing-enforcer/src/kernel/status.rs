@@ -199,6 +199,8 @@ impl Kernel {
             };
             match self.table.slot(*slot).location {
                 Some(_) => back.push(id),
+                // R49: it is about to continue under a new id.
+                None if self.new_id_of(&id).is_some() => {}
                 None => gone.push(id),
             }
         }

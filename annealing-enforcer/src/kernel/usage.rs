@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use plugin_sdk::{Claim, Diff, Key, Mono, Now, Shared, Usage, Verdict};
 use prodspec_model::{
     Asset, AssetId, Incarnation,
-    addons::{DependsOn, Edge, Need},
+    addons::{DependsOn, Edge, Moved, Need},
 };
 
 use super::{
@@ -99,6 +99,11 @@ impl Kernel {
         let declared = latest.snapshot().referrers(shared.provider.as_str());
         let mut ids: BTreeSet<AssetId> = declared.into_iter().collect();
         ids.extend(in_production.consumers(&shared.provider).cloned());
+        // R49: edges of older contents may name the provider by its old id.
+        let newest = latest.asset(&shared.provider);
+        if let Some(old) = newest.as_ref().and_then(Moved::source_of) {
+            ids.extend(in_production.consumers(&old).cloned());
+        }
         let (mut slots, mut strangers) = (BTreeSet::new(), Vec::new());
         for id in ids {
             match self.table.find(id.as_str()) {
@@ -132,7 +137,12 @@ impl Kernel {
                 all.extend(declared.into_iter().flatten());
             }
         }
-        all.into_iter().filter_map(capacity)
+        let used = all.into_iter().filter_map(capacity);
+        let used = used.map(|it| Shared {
+            provider: self.present_id(it.provider),
+            ..it
+        });
+        used.collect::<Vec<_>>().into_iter()
     }
 
     /// Updates the watched capacities of an asset whose edges may have changed.

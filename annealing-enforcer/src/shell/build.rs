@@ -58,6 +58,13 @@ impl Plugin {
         self.adjust(|config| config.guard = Guard::Guarded)
     }
 
+    /// Declares that the plugin renames resources. Its diff of an asset with the `Moved` addon also looks for the resource
+    /// under the old id, and reports what it finds there; its push leaves nothing under the old id. Default: it does not,
+    /// and a renamed asset is a new one and an orphan.
+    pub fn renames(self) -> Self {
+        self.adjust(|config| config.renames = true)
+    }
+
     /// Declares that the plugin answers from memory, without waiting and without blocking its thread: its calls cost no
     /// task each. See [`TypeConfig::in_memory`]. Without effect where [`EnforcerBuilder::diffs`] or
     /// [`EnforcerBuilder::pushes`] put layers around it.

@@ -178,6 +178,7 @@ impl<R: Runtime> Calls<R> {
             edges,
             latest,
             brought,
+            renamed,
         } = check;
         if let Some(why) = self.blocked.refuses(None) {
             let answer = Err(why);
@@ -190,6 +191,7 @@ impl<R: Runtime> Calls<R> {
             latest,
             edges,
             brought,
+            renamed,
         };
         let intent = AssetIntent::new(incarnation, asset);
         let request = CheckRequest::new(intent, change, observed, now)

@@ -1,6 +1,9 @@
 //! A check's view of the rest of its partition: edges from the incarnations, observations through the kernel.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use futures::{channel::oneshot, future::BoxFuture};
 use jiff::Timestamp;
@@ -29,6 +32,8 @@ pub(crate) struct View {
     pub(crate) edges: Arc<InProduction>,
     /// The edges that the push itself adds to production.
     pub(crate) brought: Vec<Edge>,
+    /// The present ids of the asset and its providers, by the old ids that edges may still name.
+    pub(crate) renamed: BTreeMap<AssetId, AssetId>,
 }
 
 fn stopped() -> Error {
@@ -39,14 +44,23 @@ fn declared(asset: Option<Asset>) -> Vec<Edge> {
     asset.map_or_else(Vec::new, |asset| DependsOn::edges_of(&asset))
 }
 
-fn link(edge: Edge) -> Link {
-    Link {
-        asset: edge.provider.id,
-        need: edge.need,
-    }
-}
-
 impl View {
+    fn link(&self, edge: Edge) -> Link {
+        let named = edge.provider.id;
+        Link {
+            asset: self.renamed.get(&named).cloned().unwrap_or(named),
+            need: edge.need,
+        }
+    }
+
+    /// The id of `asset`, and the old one that edges may still name.
+    fn ids_of(&self, asset: &AssetId) -> Vec<AssetId> {
+        let renamed = self.renamed.iter();
+        let old = renamed.filter(|(_, present)| *present == asset);
+        let old = old.map(|(old, _)| old.clone());
+        std::iter::once(asset.clone()).chain(old).collect()
+    }
+
     fn incarnations(&self) -> impl Iterator<Item = &Incarnation> {
         let newer = (self.latest.no() != self.at.no()).then_some(&self.latest);
         std::iter::once(&self.at).chain(newer)
@@ -98,24 +112,30 @@ impl PartitionView for View {
         let own = declared(self.at.asset(asset)).into_iter();
         let used = self.edges.of(asset).filter(|edge| edge.need != Need::Order);
         let all: BTreeSet<Edge> = own.chain(used.cloned()).collect();
-        all.into_iter().map(link).collect()
+        all.into_iter().map(|edge| self.link(edge)).collect()
     }
 
     fn brought(&self, _asset: &AssetId, _at: IncarnationNo) -> Vec<Link> {
-        self.brought.iter().cloned().map(link).collect()
+        let brought = self.brought.iter().cloned();
+        brought.map(|edge| self.link(edge)).collect()
     }
 
     fn consumers(&self, asset: &AssetId, _at: IncarnationNo) -> Vec<Link> {
-        let mut who: BTreeSet<AssetId> = self.edges.consumers(asset).cloned().collect();
-        for incarnation in self.incarnations() {
-            who.extend(incarnation.snapshot().referrers(asset.as_str()));
+        let ids = self.ids_of(asset);
+        let mut who: BTreeSet<AssetId> = BTreeSet::new();
+        for id in &ids {
+            who.extend(self.edges.consumers(id).cloned());
+            for incarnation in self.incarnations() {
+                who.extend(incarnation.snapshot().referrers(id.as_str()));
+            }
         }
+        who.remove(asset);
         let mut links = Vec::new();
         for consumer in who {
             let needs = self
                 .edges_of(&consumer)
                 .into_iter()
-                .filter(|edge| edge.provider.id == *asset);
+                .filter(|edge| ids.contains(&edge.provider.id));
             links.extend(needs.map(|edge| Link {
                 asset: consumer.clone(),
                 need: edge.need,
@@ -152,6 +172,7 @@ mod tests {
             latest: testing::incarnation(2, [needs("a", "new"), needs("b", "new")]),
             edges: Arc::new(InProduction::default()),
             brought: Vec::new(),
+            renamed: BTreeMap::new(),
         }
     }
 
@@ -165,6 +186,27 @@ mod tests {
         let at = IncarnationNo(1);
         assert_eq!(names(view.providers(&id("a"), at)), ["old"]);
         assert_eq!(names(view.consumers(&id("new"), at)), ["a", "b"]);
+    }
+
+    #[test]
+    fn r49_edges_to_an_old_id_are_edges_to_the_new_one() {
+        let id = |name: &str| AssetId::new(name).unwrap();
+        let renamed = [(id("old"), id("new"))].into();
+        let view = View { renamed, ..view() };
+        let at = IncarnationNo(1);
+        let names = |links: Vec<Link>| -> BTreeSet<String> {
+            links.iter().map(|link| link.asset.to_string()).collect()
+        };
+        assert_eq!(
+            names(view.providers(&id("a"), at)),
+            ["new".to_owned()].into()
+        );
+        let view = View {
+            latest: testing::incarnation(2, [testing::asset("new")]),
+            ..view
+        };
+        let consumers = ["a".to_owned(), "b".to_owned()].into();
+        assert_eq!(names(view.consumers(&id("new"), at)), consumers);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 use plugin_sdk::{Claim, Pin};
-use prodspec_model::{Digest, IncarnationNo, addons::Edge};
+use prodspec_model::{AssetId, Digest, IncarnationNo, addons::Edge};
 use serde::{Deserialize, Serialize};
 
 use super::OpenPush;
@@ -26,10 +26,22 @@ pub struct AssetRecord {
     /// Set if the asset's own health check refused the content pushed last. Cleared when the pin moves, and by the next
     /// push.
     pub unhealthy: Option<Unhealthy>,
+    /// Set while the asset, renamed, has taken over from its old id and has not been in sync since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moved: Option<MovedRecord>,
 }
 
 impl Record for AssetRecord {
     const KIND: &'static str = "asset";
+}
+
+/// The old id of an asset that continues under a new one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MovedRecord {
+    /// The id under which production had the resource when the asset took over.
+    pub from: AssetId,
+    /// `true`: the asset was pushed under the new id since.
+    pub pushed: bool,
 }
 
 /// Content and time with which an asset was last found in sync.

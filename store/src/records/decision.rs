@@ -166,6 +166,13 @@ impl Decisions {
         }
     }
 
+    /// Puts `older` decisions before these, and drops the oldest beyond [`Decisions::KEPT`].
+    pub fn put_before(&mut self, older: Self) {
+        let newer = std::mem::replace(self, older);
+        self.0.extend(newer.0);
+        self.0.drain(..self.0.len().saturating_sub(Self::KEPT));
+    }
+
     /// Whether no decision is kept.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -10,7 +10,7 @@ mod people;
 mod rollout;
 mod stopped;
 
-pub use asset::{AssetRecord, Floor, Orphaned, Settled, Taken, Unhealthy};
+pub use asset::{AssetRecord, Floor, MovedRecord, Orphaned, Settled, Taken, Unhealthy};
 pub use change::ChangeRecord;
 pub use decision::{AllowedBy, Decision, Decisions, Outcome, Trigger, excerpt};
 pub use field::{HeldField, Holder, Ledger, Overwritten};

@@ -201,6 +201,44 @@ impl Edges {
         }
     }
 
+    /// Moves all edges of `from` to `to`, the same asset under a new id, with `more` that production may have, and names
+    /// `to` as the provider where `from` was. Evidence about `to`, and about the providers of these edges, is void. Returns
+    /// the consumers whose edges name another provider now.
+    pub(in crate::kernel) fn rename(
+        &mut self,
+        from: &AssetId,
+        to: &AssetId,
+        more: &[Edge],
+    ) -> Vec<AssetId> {
+        let kept = self.of(from);
+        let edges: Vec<Edge> = kept.into_iter().chain(more.iter().cloned()).collect();
+        self.settle(from, Vec::new());
+        self.pinned(to.clone());
+        for edge in &edges {
+            self.touched.insert(edge.provider.id.clone(), self.count);
+        }
+        if !edges.is_empty() {
+            let had = self.had.entry(to.clone()).or_default();
+            had.extend(edges.iter().cloned());
+        }
+        self.keep(to, &edges);
+        let consumers: BTreeSet<AssetId> = self.shared.consumers(from).cloned().collect();
+        let present = |mut edge: Edge| {
+            if edge.provider.id == *from {
+                edge.provider.id = to.clone();
+            }
+            edge
+        };
+        for consumer in &consumers {
+            let edges = self.of(consumer).into_iter().map(present).collect();
+            Arc::make_mut(&mut self.shared).set(consumer, edges);
+            if let Some(had) = self.had.get_mut(consumer) {
+                *had = std::mem::take(had).into_iter().map(present).collect();
+            }
+        }
+        consumers.into_iter().collect()
+    }
+
     /// Drops what is only needed for evidence from before the count was `seen`: no check under way is that old.
     pub(in crate::kernel) fn forget_touched(&mut self, seen: u64) {
         self.touched.retain(|_, at| *at > seen);

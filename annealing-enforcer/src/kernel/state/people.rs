@@ -1,6 +1,9 @@
 //! Commands of operators that are in force: pauses, approvals and overrides.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    time::Duration,
+};
 
 use control_plane_store::records::{AllowedBy, Approval, By, Ended, Override, Pause, Scope, Used};
 use jiff::Timestamp;
@@ -226,6 +229,42 @@ impl People {
             None => drop(self.heed(word.clone())),
         }
         word
+    }
+
+    /// Moves the pause of the asset `from` to `to`, the same asset under a new id, and ends the approvals and overrides of
+    /// `from`. Returns the records of what changed.
+    pub(in crate::kernel) fn rename(
+        &mut self,
+        from: &AssetId,
+        to: &AssetId,
+        ended: &Ended,
+    ) -> (Vec<Pause>, Vec<Waiver>) {
+        let mut pauses = Vec::new();
+        if let Some(pause) = self.resume(&Scope::Asset(from.clone()), ended.clone()) {
+            let scope = Scope::Asset(to.clone());
+            let moved = Pause {
+                scope: scope.clone(),
+                resumed: None,
+                ..pause.clone()
+            };
+            pauses.push(pause);
+            if let Entry::Vacant(free) = self.pauses.entry(scope) {
+                pauses.push(free.insert(moved).clone());
+            }
+        }
+        let ended = Some(ended.clone());
+        let approvals = self.approvals.extract_if(.., |(of, _), _| of == from);
+        let approvals = approvals.map(|(_, word)| {
+            let replaced = ended.clone();
+            Waiver::Approval(Approval { replaced, ..word })
+        });
+        let mut words: Vec<Waiver> = approvals.collect();
+        let overrides = self.overrides.extract_if(.., |(of, ..), _| of == from);
+        words.extend(overrides.map(|(_, word)| {
+            let replaced = ended.clone();
+            Waiver::Override(Override { replaced, ..word })
+        }));
+        (pauses, words)
     }
 
     /// Drops pauses that have expired. Their records stay.

@@ -48,7 +48,7 @@ impl Chaos {
                 Record::Head(policy, no) => drop(heads.insert(policy, no)),
                 Record::Taken(no) => recovered.latest = self.sealed_as(no).unwrap(),
                 Record::Owned(owned) => recovered.owned = owned,
-                Record::Decision(..) | Record::Gone(_) => {}
+                Record::Decision(..) | Record::Renamed(..) | Record::Gone(_) => {}
             }
         }
         recovered.newer = (recovered.latest.no() < newest.no()).then_some(newest);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use plugin_sdk::{Change, Diff, Effects as ChangeEffects, Guard, Pushed, plugin};
 use prodspec_model::{
     Asset, AssetRef, Message, TypeName,
-    addons::{DependsOn, Edge, Need, RolloutPolicyRef, Turndown},
+    addons::{DependsOn, Edge, Moved, Need, RolloutPolicyRef, Turndown},
 };
 use serde::{Deserialize, Serialize};
 
@@ -91,6 +91,10 @@ pub(super) fn asset(dice: &mut Dice, at: u32) -> Asset {
         let policy = AssetRef { id };
         builder = builder.addon(&RolloutPolicyRef { policy }).unwrap();
     }
+    if dice.roll(16) == 0 {
+        let from = id(&name(dice.roll(ASSETS)));
+        builder = builder.addon(&Moved::from(from)).unwrap();
+    }
     builder.build().unwrap()
 }
 
@@ -100,7 +104,8 @@ pub(super) fn kinds() -> Vec<TypeConfig> {
             .guard(Guard::Guarded)
             .diffs(3)
             .pushes(2)
-            .turndown(true),
+            .turndown(true)
+            .renames(true),
         TypeConfig::new(TypeName::new(Other::TYPE).unwrap())
             .diffs(2)
             .pushes(1)

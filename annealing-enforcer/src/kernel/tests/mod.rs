@@ -20,6 +20,7 @@ mod leaving;
 mod loops;
 mod many_groups;
 mod modelled;
+mod moved;
 mod neighbours;
 mod pins;
 #[cfg(feature = "planted-bugs")]

@@ -2,12 +2,12 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::{admission, claims, delays, loops, pins, pushes, reports, rig::PLANTED};
+use super::{admission, claims, delays, loops, moved, pins, pushes, reports, rig::PLANTED};
 use crate::kernel::Bug;
 
 #[test]
 fn without_a_guard_a_test_of_its_rule_fails() {
-    let guards: [(Bug, fn()); 11] = [
+    let guards: [(Bug, fn()); 13] = [
         (Bug::SkipClaim, claims::r9_claims_are_taken_all_or_nothing),
         (
             Bug::ReuseOldDiff,
@@ -42,6 +42,14 @@ fn without_a_guard_a_test_of_its_rule_fails() {
         (
             Bug::SettledBeforePin,
             reports::r20_only_a_diff_started_after_the_move_makes_the_asset_in_sync,
+        ),
+        (
+            Bug::ForgetMovedDemand,
+            moved::r49_demand_of_a_renamed_asset_counts_until_it_is_in_sync,
+        ),
+        (
+            Bug::LeaveMovedRecord,
+            moved::r49_renamed_asset_takes_over_and_leaves_nothing_behind,
         ),
     ];
     for (bug, test) in guards {

@@ -98,6 +98,18 @@ impl History {
         true
     }
 
+    /// Moves the decisions about `from` to `to`, the same asset under a new id. Returns whether their records have to be
+    /// written.
+    pub(super) fn rename(&mut self, from: &AssetId, to: &AssetId) -> bool {
+        if self.unreadable.contains(from) || self.unreadable.contains(to) {
+            return false;
+        }
+        let older = self.at_hand.get(from).cloned().unwrap_or_default();
+        self.change(to, |kept| kept.put_before(older));
+        self.forget(from);
+        true
+    }
+
     /// Removes all decisions about `asset`, which is gone.
     pub(super) fn forget(&mut self, asset: &AssetId) {
         self.unreadable.remove(asset);

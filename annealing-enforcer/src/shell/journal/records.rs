@@ -35,7 +35,7 @@ pub(super) fn write(partition: &PartitionId, record: Record) -> Result<Option<Wr
         Record::Pause(word) => record::put(partition, &word.scope.to_string(), &word),
         Record::Approval(word) => record::put(partition, &word.name(), &word),
         Record::Override(word) => record::put(partition, &word.name(), &word),
-        Record::Decision(..) | Record::Gone(_) => return Ok(None),
+        Record::Decision(..) | Record::Renamed(..) | Record::Gone(_) => return Ok(None),
     };
     write.map(Some)
 }

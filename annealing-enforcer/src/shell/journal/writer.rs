@@ -246,6 +246,11 @@ impl<R: Runtime> JournalWriter<R> {
                         decided.insert(asset);
                     }
                 }
+                Entry::Kernel(Record::Renamed(from, to)) => {
+                    if self.history.rename(&from, &to) {
+                        decided.extend([from, to]);
+                    }
+                }
                 Entry::Kernel(Record::Gone(asset)) | Entry::Forget(asset) => {
                     self.history.forget(&asset);
                     decided.insert(asset);
@@ -262,7 +267,7 @@ impl<R: Runtime> JournalWriter<R> {
     /// Reads the decisions of the assets that `steps` add decisions to: all decisions of an asset are one record.
     async fn read_history(&mut self, steps: &[Vec<Entry>]) -> Result<(), Error> {
         self.history.make_room(!self.retiring.is_empty());
-        let decided = steps.iter().flatten().filter_map(decided_on);
+        let decided = steps.iter().flatten().flat_map(decided_on);
         let missing = self.history.missing(decided);
         if missing.is_empty() {
             return Ok(());
@@ -287,14 +292,16 @@ impl<R: Runtime> JournalWriter<R> {
     }
 }
 
-/// The asset whose decisions an entry changes.
-fn decided_on(entry: &Entry) -> Option<&AssetId> {
-    match entry {
+/// The assets whose decisions an entry changes.
+fn decided_on(entry: &Entry) -> impl Iterator<Item = &AssetId> {
+    let (one, other) = match entry {
         Entry::Kernel(Record::Decision(asset, _) | Record::Gone(asset)) | Entry::Forget(asset) => {
-            Some(asset)
+            (Some(asset), None)
         }
-        _ => None,
-    }
+        Entry::Kernel(Record::Renamed(from, to)) => (Some(from), Some(to)),
+        _ => (None, None),
+    };
+    one.into_iter().chain(other)
 }
 
 /// Takes the requests for an answer out of `entries`.
