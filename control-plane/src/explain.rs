@@ -6,7 +6,7 @@ use annealing_checks::solver::wait_cycles;
 use annealing_enforcer::{AskError, kernel::Waiting};
 use control_plane_runtime::Runtime;
 use plugin_sdk::Recheck;
-use prodspec_model::{AssetId, IncarnationNo};
+use prodspec_model::{AssetId, Incarnation, IncarnationNo, addons::Moved};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -90,10 +90,7 @@ impl<R: Runtime> Handle<R> {
 
     fn modelled_only(&self, id: &AssetId, groups: &Groups) -> Result<Explained, Error> {
         let latest = &groups.latest;
-        let asset = latest.asset(id).ok_or_else(|| Error::UnknownAsset {
-            partition: self.shared.partition.clone(),
-            asset: id.clone(),
-        })?;
+        let asset = latest.asset(id).ok_or_else(|| self.unknown(id, latest))?;
         Ok(Explained::ModelledOnly {
             asset: id.clone(),
             type_name: asset.type_str().to_owned(),
@@ -101,6 +98,19 @@ impl<R: Runtime> Handle<R> {
             referred_to_by: latest.snapshot().referrers(id.as_str()),
             rollout: groups.of(id).map(Box::new),
         })
+    }
+
+    fn unknown(&self, id: &AssetId, latest: &Incarnation) -> Error {
+        let partition = self.shared.partition.clone();
+        let asset = id.clone();
+        match Moved::successor(latest.snapshot(), id.as_str()) {
+            Some(renamed) => Error::Renamed {
+                partition,
+                asset,
+                now: renamed.id(),
+            },
+            None => Error::UnknownAsset { partition, asset },
+        }
     }
 
     /// Explains every asset, ordered by id: those of the incarnation in force, and the orphans. Asks one question per
@@ -120,7 +130,7 @@ impl<R: Runtime> Handle<R> {
             match self.explained(&id, &groups).await {
                 Ok(explained) => all.push(explained),
                 // The asset disappeared while the others were being explained.
-                Err(Error::UnknownAsset { .. }) => {}
+                Err(Error::UnknownAsset { .. } | Error::Renamed { .. }) => {}
                 Err(error) => return Err(error),
             }
         }

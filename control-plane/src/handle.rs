@@ -52,6 +52,16 @@ pub enum Error {
         /// Id of the requested asset.
         asset: AssetId,
     },
+    /// The asset has another id now, which says that it was renamed (`Moved`).
+    #[error("{partition} has no asset `{asset}`; it was renamed to `{now}`: use that id")]
+    Renamed {
+        /// Partition of the control plane.
+        partition: PartitionId,
+        /// Id of the requested asset.
+        asset: AssetId,
+        /// The id that the asset has now.
+        now: AssetId,
+    },
     /// The awaited event did not happen in time.
     #[error("{what} within {within:?}; the status says why")]
     TooLate {

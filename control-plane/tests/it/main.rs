@@ -13,6 +13,7 @@ mod people;
 mod plan;
 mod plan_rollouts;
 mod removal;
+mod renames;
 mod rollouts;
 mod status;
 mod world;
