@@ -146,7 +146,7 @@ fn build(world: &World, node: NodeId, config: Config) -> Option<Enforcer<NodeRun
             world: world.clone(),
             node,
         };
-        let plugin = Plugin::new(network.clone());
+        let plugin = Plugin::new(network.clone()).renames();
         // Gradual types have no turndown, so their turndowns are never carried out.
         let plugin = if kind == Kind::Gradual {
             plugin

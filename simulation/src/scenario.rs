@@ -24,6 +24,9 @@ const CALM: [Fault; 6] = [
 /// Separates the random stream that chooses the rate of orderly stops.
 const STOPS: u64 = 0x7374_6f70;
 
+/// Separates the random stream that chooses the rate of renames.
+const RENAMES: u64 = 0x7265_6e61;
+
 /// Part of a policy that the stack ignores, in tests of the judge.
 #[cfg(feature = "planted-bugs")]
 #[derive(Debug, Clone, Copy)]
@@ -110,6 +113,9 @@ impl Scenario {
         let mut stops = Random::new(seed ^ STOPS);
         let rate = [0, 0, 0, 60, 180][stops.below(5)];
         scenario.rates.set(Fault::Stop, rate);
+        let mut renames = Random::new(seed ^ RENAMES);
+        let rate = [0, 0, 0, 150, 400][renames.below(5)];
+        scenario.rates.set(Fault::EditRenames, rate);
         if random.per_mille(100) {
             scenario.busy(&[
                 (Fault::EditBad, 300),

@@ -105,6 +105,8 @@ faults! {
     EditRemoves 100,
     /// An edit adds a turndown to an asset.
     EditTurnsDown 80,
+    /// An edit renames an asset. The scenario sets the rate.
+    EditRenames 0,
     /// Several edits follow each other without a wait.
     EditBurst 60,
     /// An edit makes an asset invalid, so that validators refuse the incarnation.

@@ -3,7 +3,7 @@
 use plugin_sdk::Capacity;
 use prodspec_model::{
     Asset, AssetId, AssetRef, PartitionId, TypeName,
-    addons::{DependsOn, Edge, Need, PhysicalCluster, RolloutPolicyRef, Turndown},
+    addons::{DependsOn, Edge, Moved, Need, PhysicalCluster, RolloutPolicyRef, Turndown},
 };
 use serde::{Deserialize, Serialize};
 
@@ -90,10 +90,23 @@ pub fn partition() -> PartitionId {
     PartitionId::new("simulated").expect("the constant is a valid partition id")
 }
 
-/// The id of asset number `at`.
+/// The id of asset number `at`, unless it was renamed; see [`Plan::id`].
 #[allow(clippy::expect_used, reason = "digits form a valid id")]
 pub fn id(at: usize) -> AssetId {
     AssetId::new(&format!("asset/{at:02}")).expect("digits form a valid asset id")
+}
+
+impl Plan {
+    /// The id of asset number `at` in this plan. Both ids of a renamed asset end with its number, and production has one
+    /// resource for both.
+    #[allow(clippy::expect_used, reason = "digits form a valid id")]
+    pub fn id(&self, at: usize) -> AssetId {
+        match self.wishes[at].renamed {
+            false => id(at),
+            true => AssetId::new(&format!("asset/renamed/{at:02}"))
+                .expect("digits form a valid asset id"),
+        }
+    }
 }
 
 /// The number at the end of an id; `usize::MAX` if there is none.
@@ -122,26 +135,31 @@ pub fn asset(plan: &Plan, at: usize) -> Asset {
     };
     let mut edges = Vec::new();
     edges.extend(uses.map(|(parent, _)| Edge {
-        provider: AssetRef::to(id(parent)),
+        provider: AssetRef::to(plan.id(parent)),
         need: Need::Capacity { unit: unit(parent) },
     }));
     edges.extend(wish.schema.map(|schema| Edge {
-        provider: AssetRef::to(id(schema)),
+        provider: AssetRef::to(plan.id(schema)),
         need: Need::Version,
     }));
     edges.extend(plan.order(at).map(|before| Edge {
-        provider: AssetRef::to(id(before)),
+        provider: AssetRef::to(plan.id(before)),
         need: Need::Order,
     }));
     let name = TypeName::new(wish.kind.type_name()).expect("the constant is a valid type name");
     let payload = serde_json::to_value(payload).expect("the payload is valid JSON");
-    let mut builder = Asset::builder(id(at))
+    let mut builder = Asset::builder(plan.id(at))
         .payload_value(name, &payload)
         .expect("the payload is valid");
     if !edges.is_empty() {
         builder = builder
             .addon(&DependsOn { edges })
             .expect("the edges are valid");
+    }
+    if wish.renamed {
+        builder = builder
+            .addon(&Moved::from(id(at)))
+            .expect("the old id is valid");
     }
     if wish.pool {
         let cluster = CLUSTERS[wish.cluster].to_owned();

@@ -25,6 +25,8 @@ pub struct Wish {
     pub loner: bool,
     /// Whether the asset is part of intent.
     pub exists: bool,
+    /// Whether the asset has its second id.
+    pub renamed: bool,
     /// Whether intent asks to remove the asset's resource from production.
     pub turndown: bool,
     /// Whether intent has the edge to [`Wish::parent`].
@@ -106,6 +108,7 @@ impl Plan {
             ordered: false,
             loner,
             exists: concept || random.per_mille(900),
+            renamed: false,
             turndown: false,
             edge: parent.is_some() && random.per_mille(850),
             uses: 1 + random.below(20) as u64,

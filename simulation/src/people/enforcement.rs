@@ -14,7 +14,7 @@ use super::words;
 use crate::{
     executor::{NodeId, NodeRuntime},
     faults::Fault,
-    intent::{Kind, id},
+    intent::Kind,
     world::judge::Pinned,
     world::{State, World},
 };
@@ -34,14 +34,15 @@ pub fn meddle(world: &World) {
         let mut state = world.state();
         let at = 2 + state.random.below(6);
         let orphan = !state.plan.wishes[at].exists;
-        (orphan && state.strikes(Fault::PersonAcknowledges)).then_some(at)
+        let acknowledges = orphan && state.strikes(Fault::PersonAcknowledges);
+        acknowledges.then(|| state.plan.id(at))
     };
-    if let Some(at) = acknowledged {
+    if let Some(asset) = acknowledged {
         tell(
             world,
             handle.clone(),
             Command::Acknowledge {
-                asset: id(at),
+                asset,
                 by: by("the orphan is known"),
             },
         );
@@ -75,7 +76,7 @@ impl State {
         let kept = self.sealed.acknowledged.len();
         let back = self.random.below(6).min(kept.saturating_sub(1));
         let old = self.sealed.acknowledged.get(kept.checked_sub(back + 1)?)?;
-        let to = old.asset(&id(at)).map(|_| old.clone());
+        let to = old.asset(&self.plan.id(at)).map(|_| old.clone());
         let unpin = self.random.per_mille(500);
         Some((at, to.filter(|_| !unpin)))
     }
@@ -89,7 +90,7 @@ fn pause(state: &mut State) -> Option<Command> {
     let scope = match state.random.below(3) {
         0 => Scope::Partition,
         1 => Scope::Type(TypeName::new(Kind::Guarded.type_name()).ok()?),
-        _ => Scope::Asset(id(at)),
+        _ => Scope::Asset(state.plan.id(at)),
     };
     if state.random.per_mille(400) {
         return Some(resume(scope));
@@ -118,13 +119,14 @@ fn tell(world: &World, handle: Handle<NodeRuntime>, command: Command) {
 
 /// Approves a destructive change. Operators repeat it until the resource is gone.
 fn approve(world: &World, handle: Handle<NodeRuntime>, at: usize, change: Digest) {
-    let number = {
+    let (number, asset) = {
         let mut state = world.state();
         let now = state.now;
-        state.judge.approvals.give(at, change, now)
+        let number = state.judge.approvals.give(at, change, now);
+        (number, state.plan.id(at))
     };
     let approve = Command::Approve {
-        asset: id(at),
+        asset,
         change,
         until: None,
         by: by("the removal is intended"),
@@ -165,7 +167,8 @@ async fn pin(world: &World, handle: Handle<NodeRuntime>, at: usize, to: Option<I
     let clock = NodeRuntime::new(world.executor.clone(), NodeId::WORLD);
     let deadline = clock.now().mono + PATIENCE;
     let moves = world.state().judge.move_pin(at);
-    let moved = timeout_at(&clock, deadline, handle.pin(&id(at), pin)).await;
+    let asset = world.state().plan.id(at);
+    let moved = timeout_at(&clock, deadline, handle.pin(&asset, pin)).await;
     let done = matches!(moved, Some(Ok(())));
     world.note("pinned", Some(at), [u64::from(done), 0]);
     let mut state = world.state();

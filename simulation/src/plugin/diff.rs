@@ -108,6 +108,9 @@ impl State {
         let settles = wanted.is_none_or(|wanted| wanted.bad != Bad::NeverSettles);
         if clean && settles {
             self.unapproved.remove(&at);
+            if asset.id() == self.plan.id(at) {
+                self.renaming.remove(&at);
+            }
             return Ok(Diff::in_sync().observed(observed));
         }
         let change = change(asset, at, there, wanted);

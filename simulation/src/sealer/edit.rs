@@ -2,7 +2,12 @@
 //! enforcement.
 
 use super::group;
-use crate::{faults::Fault, intent::Plan, world::State};
+use crate::{
+    faults::Fault,
+    intent::{Plan, id},
+    world::State,
+    world::judge::Pinned,
+};
 
 /// Draws the kinds of edits that happen now and applies them to `state.plan`.
 pub(super) fn edit(state: &mut State) {
@@ -28,6 +33,10 @@ pub(super) fn edit(state: &mut State) {
         if state.strikes(fault) {
             edit(state);
         }
+    }
+    // Without renames no random number is drawn, so that such seeds do not change.
+    if state.scenario.rates.of(Fault::EditRenames) > 0 && state.strikes(Fault::EditRenames) {
+        rename(state);
     }
 }
 
@@ -124,6 +133,29 @@ fn turn_down(state: &mut State) {
     };
     if let Some(at) = any(state, fits) {
         state.plan.wishes[at].turndown = true;
+    }
+}
+
+/// Gives an asset another id. It is one that is sealed, that no rollout governs, and whose pin no operator has moved.
+fn rename(state: &mut State) {
+    let sealed = state.sealed.acknowledged.last().cloned();
+    let pins = &state.judge.pins;
+    let free = |at: usize| {
+        let pinned = pins.get(&at).is_some_and(|pin| *pin != Pinned::Latest);
+        !pinned && !state.judge.is_moving(at)
+    };
+    let fits = |at: &usize| {
+        let wish = &state.plan.wishes[*at];
+        let is_sealed = sealed
+            .as_ref()
+            .is_some_and(|sealed| sealed.asset(&id(*at)).is_some());
+        let is_free = !wish.pool && !wish.renamed && free(*at);
+        state.plan.is_up(*at) && is_free && is_sealed
+    };
+    let fits: Vec<usize> = (2..state.plan.wishes.len()).filter(fits).collect();
+    if let Some(at) = state.random.pick(&fits) {
+        state.plan.wishes[at].renamed = true;
+        state.renaming.insert(at);
     }
 }
 

@@ -155,14 +155,19 @@ async fn submit(
 fn changes(plan: &Plan, before: &Snapshot) -> (Vec<Asset>, Vec<AssetId>) {
     let (mut put, mut removed) = (Vec::new(), Vec::new());
     for at in 0..plan.wishes.len() {
-        let there = before.get(id(at).as_str());
+        let present = plan.id(at);
+        let there = before.get(present.as_str());
         if plan.wishes[at].exists {
             let wanted = asset(plan, at);
             if there.is_none_or(|there| there.digest() != wanted.digest()) {
                 put.push(wanted);
             }
         } else if there.is_some() {
-            removed.push(id(at));
+            removed.push(present.clone());
+        }
+        let old = id(at);
+        if old != present && before.get(old.as_str()).is_some() {
+            removed.push(old);
         }
     }
     for (group, wanted) in plan.groups.iter().enumerate() {

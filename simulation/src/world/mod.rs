@@ -136,6 +136,8 @@ pub struct State {
     pub processes: [Option<Process>; 2],
     /// Assets that wait for an approval, with the digest of the change to approve.
     pub unapproved: BTreeMap<usize, prodspec_model::Digest>,
+    /// Renamed assets that no diff has found in sync under their new ids yet.
+    pub renaming: BTreeSet<usize>,
     /// Number of times that rollouts entered each state, by counter name.
     pub rolled: BTreeMap<String, u64>,
     /// Rollouts under way that operators had to end, each by its policy and number, by counter name.
@@ -196,6 +198,7 @@ impl World {
             owner: None,
             processes: [None, None],
             unapproved: BTreeMap::new(),
+            renaming: BTreeSet::new(),
             rolled: BTreeMap::new(),
             rescued: BTreeMap::new(),
             views: Vec::new(),

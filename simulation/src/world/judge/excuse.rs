@@ -10,12 +10,12 @@ use crate::{
     deadlines::TERM,
     executor::Instant,
     gates::ALWAYS,
-    intent::{Kind, id},
+    intent::{Kind, number},
     world::State,
 };
 
 /// Names of all excuses, as in counters.
-pub const EXCUSES: [&str; 11] = [
+pub const EXCUSES: [&str; 12] = [
     "no lease",
     "observes",
     "outage",
@@ -27,13 +27,14 @@ pub const EXCUSES: [&str; 11] = [
     "checks say no",
     "no room",
     "not its turn",
+    "renamed",
 ];
 
 impl State {
     /// The excuse that holds for `at` now, if any; failed calls are recorded separately.
     pub(super) fn excuse(&self, at: usize) -> Option<&'static str> {
         let hindered = self.hindrance(at);
-        let holds: [(&'static str, bool); 8] = [
+        let holds: [(&'static str, bool); 9] = [
             // Without a recent heartbeat the owner starts no push.
             ("no lease", !self.is_owned()),
             // The owner runs in observe-only mode.
@@ -50,6 +51,8 @@ impl State {
             ("no room", !self.has_room(at)),
             // R16: the asset that comes first is being repaired or rolled back itself.
             ("not its turn", self.waits_for_its_turn(at)),
+            // R49: under its new id it has not been in sync, so there is no content to restore.
+            ("renamed", self.renaming.contains(&at)),
         ];
         let mut holds = holds.into_iter().filter(|(_, holds)| *holds);
         hindered.or(holds.next().map(|(name, _)| name))
@@ -85,7 +88,7 @@ impl State {
         let covers = |scope: &Scope| match scope {
             Scope::Partition => true,
             Scope::Type(name) => name.as_str() == kind.type_name(),
-            Scope::Asset(asset) => *asset == id(at),
+            Scope::Asset(asset) => number(asset.as_str()) == at,
             _ => true,
         };
         let lasts = |until: Instant| {
