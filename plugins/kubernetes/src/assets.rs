@@ -1,9 +1,12 @@
 //! The generator that makes an asset of every object.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use plugin_sdk::{AssetType, Drafts, Generator, GeneratorInfo, Input, Problems};
-use prodspec_model::{Asset, AssetId, TypeName, id::InvalidId};
+use prodspec_model::{Asset, AssetId, TypeName, asset, id::InvalidId};
 use serde_json::Value;
 
 use crate::object::{Kind, Object};
@@ -38,6 +41,7 @@ pub struct ManifestAssets {
     name: Arc<str>,
     prefix: Arc<str>,
     kinds: BTreeMap<Kind, TypeName>,
+    left_out: BTreeSet<Box<str>>,
 }
 
 impl ManifestAssets {
@@ -48,6 +52,7 @@ impl ManifestAssets {
             name: format!("kubernetes/{source}").into(),
             prefix: "k8s".into(),
             kinds: BTreeMap::new(),
+            left_out: BTreeSet::new(),
         }
     }
 
@@ -66,6 +71,14 @@ impl ManifestAssets {
         let type_name = kind.type_name()?;
         self.kinds.insert(kind, type_name);
         Ok(self)
+    }
+
+    /// Makes no asset of the object of this [name](Object::name), such as
+    /// `CustomResourceDefinition.apiextensions.k8s.io/widgets.example.com`: of one that is too large for an asset, or that
+    /// another system owns.
+    pub fn without(mut self, name: &str) -> Self {
+        self.left_out.insert(name.into());
+        self
     }
 
     /// The first segments of all ids.
@@ -96,6 +109,9 @@ impl Generator for ManifestAssets {
     fn generate(&self, input: &Input<'_>, out: &mut Drafts) -> Result<(), Problems> {
         for document in input.documents_of(&self.source) {
             let object = Object::of(document)?;
+            if self.left_out.contains(&*object.name()) {
+                continue;
+            }
             let Some(type_name) = self.kinds.get(&object.kind) else {
                 let (version, kind) = (object.kind.api_version(), &object.kind.kind);
                 let message = format!(
@@ -108,9 +124,61 @@ impl Generator for ManifestAssets {
             let id = self.id(&object);
             let id = id.map_err(|error| document.problem_at("metadata.name", error))?;
             let payload: Value = document.read()?;
-            let asset = Asset::builder(id).payload_value(type_name.clone(), &payload)?;
-            out.asset(asset, document.provenance())?;
+            let asset = Asset::builder(id.clone()).payload_value(type_name.clone(), &payload)?;
+            if let Err(problem) = out.asset(asset, document.provenance()) {
+                let asset = Asset::builder(id).payload_value(type_name.clone(), &payload)?;
+                out.problem(match asset.build() {
+                    Err(asset::Error::TooLarge { bytes, .. }) => {
+                        document.problem_at("kind", too_large(&object, bytes))
+                    }
+                    _ => problem,
+                });
+            }
         }
         Ok(())
+    }
+}
+
+/// Why an object of `bytes` is no asset, and what to do about it.
+fn too_large(object: &Object, bytes: usize) -> String {
+    let (most, name) = (asset::MAX_BYTES, object.name());
+    format!(
+        "the object makes an asset of {bytes} bytes, {most} are allowed; leave it out with `.without(\"{name}\")` and \
+         apply it by other means, or make it smaller (the descriptions in a CustomResourceDefinition are not needed)"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use plugin_sdk::{Document, document::Node};
+
+    use super::*;
+
+    fn problems(assets: &ManifestAssets, bytes: usize) -> (usize, Vec<String>) {
+        let map = serde_json::json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web", "namespace": "prod"},
+            "data": {"x": "x".repeat(bytes)},
+        });
+        let map = Document::new("cluster", "web.yaml", 0, Node::from(map));
+        let mut out = Drafts::of("kubernetes");
+        let made = assets.generate(&Input::new(vec![&map], &[]), &mut out);
+        made.unwrap();
+        let (made, problems) = out.finish();
+        let problems = problems.iter().map(ToString::to_string).collect();
+        (made.len(), problems)
+    }
+
+    #[test]
+    fn object_that_is_too_large_is_named_with_the_way_out() {
+        let assets = ManifestAssets::of("cluster")
+            .kind("v1", "ConfigMap")
+            .unwrap();
+        let (made, said) = problems(&assets, asset::MAX_BYTES);
+        assert_eq!(made, 0);
+        let expected = "leave it out with `.without(\"ConfigMap/prod/web\")`";
+        assert!(said.len() == 1 && said[0].contains(expected), "{said:?}");
+        assert_eq!(problems(&assets, 10), (1, vec![]));
+        let without = assets.without("ConfigMap/prod/web");
+        assert_eq!(problems(&without, asset::MAX_BYTES), (0, vec![]));
     }
 }
