@@ -88,7 +88,17 @@ impl History {
         if self.given.len() > REVISIONS {
             self.given.pop_front();
         }
-        let oldest = self.given.front().map_or(0, |(_, reading)| *reading);
+        let oldest = self.oldest();
         self.gone.retain(|_, reading| *reading > oldest);
+    }
+
+    /// The reading that gave the oldest revision from which changes are known. Zero: there is none.
+    pub(crate) fn oldest(&self) -> u64 {
+        self.given.front().map_or(0, |(_, reading)| *reading)
+    }
+
+    /// Whether any revision was given so far.
+    pub(crate) fn has_revisions(&self) -> bool {
+        !self.given.is_empty()
     }
 }

@@ -2,7 +2,13 @@
 //! unchanged file is not parsed again (R43), and a caller that has the documents of an earlier revision gets those that
 //! have changed since. Files on disk and files of trees share this; what tells that a file is unchanged is their own.
 
-use std::{collections::BTreeMap, iter::Peekable, path::Path};
+use std::{
+    borrow::Borrow,
+    cmp::Ordering,
+    collections::{BTreeMap, BTreeSet},
+    iter::Peekable,
+    path::{Path, PathBuf},
+};
 
 use plugin_sdk::{
     Document, Problem, Problems, Update,
@@ -42,12 +48,19 @@ pub(crate) enum Finding<S> {
 }
 
 /// The files of one source as of the last reading, and what has changed since earlier ones. `S` is the state by which
-/// a file is known.
+/// a file is known. A change costs the logarithm of the number of files.
 #[derive(Debug)]
 pub(crate) struct Kept<S> {
     history: History,
     /// Sorted by path.
-    files: Vec<File<S>>,
+    files: BTreeSet<File<S>>,
+    /// The number of documents of all files.
+    documents: usize,
+    /// The files that have problems instead of documents.
+    broken: BTreeSet<PathBuf>,
+    /// The files that have changed after the oldest revision from which changes are known, each with the reading that
+    /// found it changed last.
+    changed: BTreeSet<(u64, PathBuf)>,
     /// The number of documents with each name of their own. More than one is a problem.
     named: Names,
 }
@@ -65,7 +78,10 @@ impl<S> Default for Kept<S> {
     fn default() -> Self {
         Self {
             history: History::default(),
-            files: Vec::new(),
+            files: BTreeSet::new(),
+            documents: 0,
+            broken: BTreeSet::new(),
+            changed: BTreeSet::new(),
             named: Names::default(),
         }
     }
@@ -76,6 +92,32 @@ impl<S: Placed> Placed for File<S> {
         self.state.place()
     }
 }
+
+impl<S: Placed> Borrow<Path> for File<S> {
+    fn borrow(&self) -> &Path {
+        self.place()
+    }
+}
+
+impl<S: Placed> Ord for File<S> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.place().cmp(other.place())
+    }
+}
+
+impl<S: Placed> PartialOrd for File<S> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<S: Placed> PartialEq for File<S> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl<S: Placed> Eq for File<S> {}
 
 impl<S: Placed> Kept<S> {
     /// The states of all files, sorted by path.
@@ -88,62 +130,108 @@ impl<S: Placed> Kept<S> {
         self.files.iter().map(|file| (&file.state, &file.documents))
     }
 
-    /// Takes in the files of a reading, sorted by path. `look` finds out about each of them, and gets the state that is
-    /// kept of it.
+    /// The state of the file at a path.
+    pub(crate) fn state(&self, path: &Path) -> Option<&S> {
+        self.files.get(path).map(|file| &file.state)
+    }
+
+    /// Takes in a reading of all files, sorted by path. `look` finds out about each of them, and gets the state that is
+    /// kept of it. Returns the states of the files that are gone.
     pub(crate) fn take<F: Placed>(
         &mut self,
         found: Vec<F>,
         mut look: impl FnMut(F, Option<&S>) -> Finding<S>,
-    ) {
-        self.history.begin();
-        let mut before = std::mem::take(&mut self.files).into_iter().peekable();
+    ) -> Vec<S> {
+        let (mut gone, mut findings) = (Vec::new(), Vec::new());
+        let mut before = self.files.iter().peekable();
         for found in found {
             while let Some(file) = before.next_if(|file| file.is_before(&found)) {
-                self.missing(file.documents);
+                gone.push(file.place().to_owned());
             }
             let file = before.next_if(|file| file.is_same_place(&found));
-            let finding = look(found, file.as_ref().map(|file| &file.state));
-            let file = self.file(finding, file);
-            self.files.extend(file);
+            findings.push(look(found, file.map(|file| &file.state)));
         }
-        before.for_each(|file| self.missing(file.documents));
+        gone.extend(before.map(|file| file.place().to_owned()));
+        self.apply(&gone, findings)
     }
 
-    /// The file after a finding about it. `None`: there is nothing to keep.
-    fn file(&mut self, finding: Finding<S>, before: Option<File<S>>) -> Option<File<S>> {
-        let (state, documents) = match (finding, before) {
-            (Finding::Known, before) => return before,
-            (Finding::Same(state), before) => return before.map(|before| File { state, ..before }),
-            (Finding::New(state, documents), before) => {
-                let before = before.map_or(Ok(Vec::new()), |before| before.documents);
-                self.missing(before);
-                (state, documents)
+    /// Takes in a reading of some files. All others are as they were, except that those at the paths `gone` are gone.
+    /// Otherwise as [`take`](Self::take).
+    pub(crate) fn take_some<F: Placed>(
+        &mut self,
+        found: Vec<F>,
+        gone: &[PathBuf],
+        mut look: impl FnMut(F, Option<&S>) -> Finding<S>,
+    ) -> Vec<S> {
+        let findings = found.into_iter().map(|found| {
+            let before = self.state(found.place());
+            look(found, before)
+        });
+        let findings = findings.collect();
+        self.apply(gone, findings)
+    }
+
+    fn apply(&mut self, gone: &[PathBuf], findings: Vec<Finding<S>>) -> Vec<S> {
+        self.history.begin();
+        let gone = gone.iter().filter_map(|path| self.files.take(&**path));
+        let gone: Vec<File<S>> = gone.collect();
+        gone.iter().for_each(|file| self.missing(file));
+        findings.into_iter().for_each(|finding| self.put(finding));
+        gone.into_iter().map(|file| file.state).collect()
+    }
+
+    /// Keeps what a reading found out about a file.
+    fn put(&mut self, finding: Finding<S>) {
+        let file = match finding {
+            Finding::Known => return,
+            Finding::Same(state) => {
+                let before = self.files.take(state.place());
+                self.files
+                    .extend(before.map(|before| File { state, ..before }));
+                return;
             }
+            Finding::New(state, documents) => File {
+                state,
+                documents,
+                changed: self.history.reading(),
+            },
         };
-        for document in documents.iter().flatten() {
+        if let Some(before) = self.files.take(file.place()) {
+            self.missing(&before);
+        }
+        for document in file.documents.iter().flatten() {
             self.history.there(document.key());
             self.named.add(document.key());
+            self.documents += 1;
         }
-        let changed = self.history.reading();
-        Some(File {
-            state,
-            documents,
-            changed,
-        })
+        if file.documents.is_err() {
+            self.broken.insert(file.place().into());
+        }
+        if self.history.has_revisions() {
+            self.changed.insert((file.changed, file.place().into()));
+        }
+        self.files.insert(file);
     }
 
-    /// Notes that documents are gone, unless another file has a document with the same name.
-    fn missing(&mut self, documents: Parsed) {
-        for document in documents.into_iter().flatten() {
+    /// Notes that a file has other documents now, or none. Each of its documents is gone, unless another file has one with
+    /// the same name.
+    fn missing(&mut self, file: &File<S>) {
+        for document in file.documents.iter().flatten() {
+            self.documents -= 1;
             if self.named.remove(document.key()) {
                 self.history.missing(document.key());
             }
+        }
+        self.broken.remove(file.place());
+        if !self.changed.is_empty() {
+            self.changed.remove(&(file.changed, file.place().into()));
         }
     }
 
     /// The problems of all files, and of documents with the same name.
     pub(crate) fn problems(&self) -> Problems {
-        let files = self.files.iter();
+        let broken = self.broken.iter();
+        let files = broken.filter_map(|path| self.files.get(&**path));
         let problems = files.filter_map(|file| file.documents.as_ref().err());
         let mut problems: Problems = problems.flatten().cloned().collect();
         problems.extend(self.twins());
@@ -168,22 +256,33 @@ impl<S: Placed> Kept<S> {
         })
     }
 
-    /// Whether the files have no document.
+    /// Whether all files could be read, and none of them has a document.
     pub(crate) fn is_empty(&self) -> bool {
-        let empty = |file: &File<S>| file.documents.as_ref().is_ok_and(Vec::is_empty);
-        self.files.iter().all(empty)
+        self.documents == 0 && self.broken.is_empty()
     }
 
     /// Returns what has changed from the revision `known` to the present `revision`, which is remembered.
     pub(crate) fn answer(&mut self, revision: Revision, known: Option<&Revision>) -> Update {
-        let files = &self.files;
-        self.history.update(revision, known, |since| {
-            let is_new = |file: &&File<S>| since.is_none_or(|since| file.changed > since);
-            let changed = files.iter().filter(is_new);
-            let documents = changed.flat_map(|file| file.documents.iter().flatten());
-            documents.cloned().collect()
-        })
+        let (files, changed) = (&self.files, &self.changed);
+        let update = self.history.update(revision, known, |since| match since {
+            None => documents(files.iter()),
+            Some(since) => {
+                let since = (since + 1, PathBuf::new());
+                let changed = changed.range(since..).map(|(_, path)| &**path);
+                let changed: BTreeSet<&Path> = changed.collect();
+                documents(changed.into_iter().filter_map(|path| files.get(path)))
+            }
+        });
+        let oldest = (self.history.oldest() + 1, PathBuf::new());
+        self.changed = self.changed.split_off(&oldest);
+        update
     }
+}
+
+/// The documents of files.
+fn documents<'f, S: 'f>(files: impl Iterator<Item = &'f File<S>>) -> Vec<Document> {
+    let documents = files.flat_map(|file| file.documents.iter().flatten());
+    documents.cloned().collect()
 }
 
 /// The documents of a source that have names of their own. Names by place are unique.

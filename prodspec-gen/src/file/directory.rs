@@ -3,13 +3,14 @@
 use std::{borrow::Cow, marker::PhantomData, path::Path};
 
 use plugin_sdk::{Document, Problem, Problems};
-use prodspec_model::{Digest, Revision};
+use prodspec_model::Revision;
 
 use super::{
     cache::Shape,
+    contents::Contents,
     settings::Settings,
     stable::{Found, at},
-    walk::{Walk, Wanted},
+    walk::{Passed, Walk, Wanted},
 };
 use crate::format::Format;
 
@@ -25,10 +26,11 @@ impl<F> From<Settings> for Folder<F> {
 }
 
 impl<F: Format> Shape for Folder<F> {
-    fn list(&self) -> Result<Vec<Found>, Problem> {
+    fn list(&self) -> Result<(Vec<Found>, Option<Passed>), Problem> {
         let mut walk = Walk::new(Wanted::Extensions(F::EXTENSIONS));
         walk.directory(&self.0.path)?;
-        Ok(walk.into_files())
+        let (files, passed) = walk.into_parts();
+        Ok((files, Some(passed)))
     }
 
     fn name<'p>(&'p self, path: &'p Path) -> Cow<'p, str> {
@@ -40,13 +42,8 @@ impl<F: Format> Shape for Folder<F> {
         self.0.parsing.documents::<F>(name, bytes)
     }
 
-    fn revision(&self, files: &mut dyn Iterator<Item = (Digest, Digest)>) -> Revision {
-        let mut digests = Vec::new();
-        for (name, content) in files {
-            digests.extend_from_slice(&name.0);
-            digests.extend_from_slice(&content.0);
-        }
-        Revision(Digest::of(&digests).to_string().into())
+    fn revision(&self, contents: &mut Contents) -> Revision {
+        Revision(contents.digest().to_string().into())
     }
 
     fn nothing(&self, files: usize) -> Problem {

@@ -12,7 +12,7 @@ use std::{
 const MOST_LINKS: usize = 40;
 
 /// The links that were looked up, with their targets. `None`: the path is not a link.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Links(BTreeMap<PathBuf, Option<PathBuf>>);
 
 impl Links {
@@ -49,6 +49,13 @@ impl Links {
             target.for_each(|next| ahead.push_front(next));
         }
         Ok(here)
+    }
+
+    /// Every path that was looked up, whether it is a link or not: all directories and links on the way to the targets, and
+    /// the targets.
+    #[cfg(target_os = "linux")]
+    pub(super) fn passed(&self) -> impl Iterator<Item = &Path> {
+        self.0.keys().map(PathBuf::as_path)
     }
 
     /// The target of the link at `path`. `None`: there is no link.

@@ -1,18 +1,22 @@
 //! Files and directories as sources of truth.
 
 mod cache;
+mod contents;
 mod directory;
 mod editing;
+#[cfg(target_os = "linux")]
+mod inotify;
 pub(crate) mod links;
 mod one;
 mod reader;
 pub(crate) mod scope;
 pub(crate) mod settings;
 pub(crate) mod stable;
+mod told;
 pub(crate) mod walk;
 pub(crate) mod watch;
 
-use std::{marker::PhantomData, path::PathBuf};
+use std::{marker::PhantomData, path::PathBuf, time::Duration};
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
@@ -75,6 +79,10 @@ pub type JsonDirectory = Files<Folder<Json>>;
 ///
 /// The source keeps the state, digest and documents of each file. A file that has not changed is not opened again. What
 /// counts is its inode, its length and its times; a file that changed within the last three seconds is read again.
+///
+/// A watched directory looks only at the files about which the system has told since the last reading: on Linux, on file
+/// systems of this machine. It lists all files when a directory or a link has changed, when events were lost, and
+/// [from time to time](Self::list_after). Everywhere else a reading looks at the state of each file.
 #[derive(Debug, Clone)]
 pub struct Files<S> {
     settings: Settings,
@@ -142,6 +150,15 @@ impl<S: Shape + From<Settings>> Files<S> {
         self.settings = self
             .settings
             .set(|settings| settings.parsing.named_by = Some(field));
+        self
+    }
+
+    /// Sets the time after which a watched directory lists all its files, although the system tells of changes. Default: five
+    /// minutes. A change of which the system does not tell is found then: one through another name of the file (a hard
+    /// link) or through a memory map, and a file system mounted below the directory.
+    #[must_use]
+    pub fn list_after(mut self, time: Duration) -> Self {
+        self.settings = self.settings.set(|settings| settings.list_after = time);
         self
     }
 

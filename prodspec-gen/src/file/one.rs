@@ -5,7 +5,10 @@ use std::{borrow::Cow, marker::PhantomData, path::Path};
 use plugin_sdk::{Document, Problem, Problems, Reading};
 use prodspec_model::{Digest, Revision};
 
-use super::{Files, cache::Shape, links::Links, settings::Settings, stable::Found};
+use super::{
+    Files, cache::Shape, contents::Contents, links::Links, settings::Settings, stable::Found,
+    walk::Passed,
+};
 use crate::format::Format;
 
 /// A source that is one file: its revision is the digest of the file.
@@ -19,12 +22,10 @@ impl<F> From<Settings> for OneFile<F> {
 }
 
 impl<F: Format> Shape for OneFile<F> {
-    fn list(&self) -> Result<Vec<Found>, Problem> {
-        Ok(vec![Found::linked(
-            self.0.path.clone(),
-            &self.0.path,
-            &mut Links::default(),
-        )])
+    fn list(&self) -> Result<(Vec<Found>, Option<Passed>), Problem> {
+        let path = &self.0.path;
+        let found = Found::linked(path.clone(), path, &mut Links::default());
+        Ok((vec![found], None))
     }
 
     fn name<'p>(&'p self, _: &'p Path) -> Cow<'p, str> {
@@ -35,8 +36,8 @@ impl<F: Format> Shape for OneFile<F> {
         self.0.parsing.documents::<F>(name, bytes)
     }
 
-    fn revision(&self, files: &mut dyn Iterator<Item = (Digest, Digest)>) -> Revision {
-        let digests = files.map(|(_, digest)| digest.to_string());
+    fn revision(&self, contents: &mut Contents) -> Revision {
+        let digests = contents.each().map(Digest::to_string);
         Revision(digests.collect::<String>().into())
     }
 

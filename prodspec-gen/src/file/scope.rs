@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeSet, VecDeque},
+    ffi::OsStr,
     fs,
     path::{Component, Path, PathBuf},
 };
@@ -48,6 +49,11 @@ impl Scope {
         changed.starts_with(&self.end) || self.passed.contains(changed)
     }
 
+    /// Whether a path was a directory or a link of the scope, or one on the way to it.
+    pub(super) fn is_way(&self, path: &Path) -> bool {
+        path != self.end && self.passed.contains(path) || self.folders.contains(path)
+    }
+
     /// Follows a path, adds everything on the way to the scope, and returns its target. If the links form a cycle, the
     /// target is a link.
     fn pass(&mut self, path: &Path) -> PathBuf {
@@ -88,7 +94,10 @@ impl Scope {
             let Ok(entries) = fs::read_dir(&folder) else {
                 continue;
             };
-            for entry in entries.flatten().filter(|entry| !is_hidden(entry)) {
+            for entry in entries
+                .flatten()
+                .filter(|entry| !is_hidden(&entry.file_name()))
+            {
                 match entry.file_type() {
                     Ok(kind) if kind.is_dir() && level < MAX_LEVELS => {
                         ahead.push((entry.path(), level + 1));
@@ -107,9 +116,9 @@ fn owned(component: Component<'_>) -> PathBuf {
     component.as_os_str().into()
 }
 
-/// Whether an entry of a directory is hidden, and so ignored.
-pub(super) fn is_hidden(entry: &fs::DirEntry) -> bool {
-    entry.file_name().to_string_lossy().starts_with('.')
+/// Whether an entry of a directory is hidden by its name, and so ignored.
+pub(super) fn is_hidden(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(b".")
 }
 
 #[cfg(all(test, unix))]

@@ -3,7 +3,7 @@
 use std::{
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use control_plane_runtime::{Runtime, TokioRuntime};
@@ -12,7 +12,8 @@ use plugin_sdk::{Problem, Problems, Reading, Update};
 use prodspec_model::Revision;
 
 use super::{
-    cache::{Cache, Shape},
+    cache::{Cache, How, Shape},
+    told::LIST_AFTER,
     watch,
 };
 use crate::{
@@ -26,6 +27,8 @@ pub struct Settings<C = Cache> {
     pub(crate) path: PathBuf,
     pub(crate) parsing: Parsing,
     pub(super) watched: bool,
+    /// The time after which all files of a watched directory are listed, although the system tells of changes.
+    pub(super) list_after: Duration,
     /// The readings that were given up and still hold their threads.
     late: Abandoned,
     /// The files as they were read last. Clones with the same settings share it.
@@ -38,6 +41,7 @@ impl<C> Clone for Settings<C> {
             path: self.path.clone(),
             parsing: self.parsing.clone(),
             watched: self.watched,
+            list_after: self.list_after,
             late: self.late.clone(),
             cache: self.cache.clone(),
         }
@@ -60,6 +64,7 @@ impl<C: Default + Send + 'static> Settings<C> {
                 origin: Origin::File,
             },
             watched,
+            list_after: LIST_AFTER,
             late: Abandoned::default(),
             cache: Arc::default(),
         }
@@ -112,9 +117,18 @@ impl Settings {
         now: SystemTime,
         known: Option<&Revision>,
     ) -> Result<Update, Problems> {
-        let cap = self.parsing.limits.bytes;
-        let read = self.with_cache(|cache| cache.read(shape, &self.path, cap, now, known));
+        let how = self.how(now);
+        let read = self.with_cache(|cache| cache.read(shape, &self.path, how, known));
         read.map_err(|problems| self.parsing.said_all(problems))
+    }
+
+    /// How the source is read at the time `now`.
+    pub(super) fn how(&self, now: SystemTime) -> How {
+        How {
+            cap: self.parsing.limits.bytes,
+            list_after: self.watched.then_some(self.list_after),
+            now,
+        }
     }
 
     /// Uses the cache, while no other reading does. A use that panics leaves an empty cache: the next reading reads

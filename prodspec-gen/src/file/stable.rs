@@ -96,13 +96,28 @@ impl Found {
         Self { path, there }
     }
 
+    /// Finds the file that is reported as `path` at `target` again, if there is one. An error: its directory has to be
+    /// listed, because there is no file now, but a link or a directory.
+    pub(super) fn again(path: &Path, target: &Path) -> io::Result<Option<Self>> {
+        let metadata = match fs::symlink_metadata(target) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            metadata => metadata?,
+        };
+        if metadata.is_dir() || metadata.is_symlink() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let there = There::of(path, target.into(), &metadata);
+        let path = path.into();
+        Ok(Some(Self { path, there }))
+    }
+
     /// The path of the file without links. `None`: it cannot be read.
     pub(super) fn target(&self) -> Option<&Path> {
         self.there.as_ref().ok().map(|there| &*there.target)
     }
 
     /// The length of the file in bytes. Zero if it cannot be read.
-    fn len(&self) -> u64 {
+    pub(super) fn len(&self) -> u64 {
         self.there.as_ref().map_or(0, |there| there.seen.len)
     }
 
@@ -136,14 +151,64 @@ impl Found {
 impl There {
     fn at(path: &Path, target: PathBuf) -> Result<Self, Problem> {
         let metadata = fs::symlink_metadata(&target).map_err(|error| cannot_read(path, &error))?;
+        Self::of(path, target, &metadata)
+    }
+
+    fn of(path: &Path, target: PathBuf, metadata: &Metadata) -> Result<Self, Problem> {
         if !metadata.is_file() {
             return Err(at(
                 path,
                 "is not a regular file; directories, pipes, sockets and devices are not read: name a file, or move it elsewhere",
             ));
         }
-        let seen = Seen::of(&metadata);
+        let seen = Seen::of(metadata);
         Ok(Self { target, seen })
+    }
+}
+
+/// Finds the files of a reading.
+pub(crate) trait Look {
+    /// What a listing finds: at least the files that may have to be read.
+    type Listing: AsRef<[Found]>;
+
+    /// Lists the files in their present state.
+    fn list(&mut self) -> Result<Self::Listing, Problem>;
+
+    /// Whether each file of a listing is known, which means that it is not read again.
+    fn known(&self, listing: &Self::Listing) -> Vec<bool>;
+
+    /// Whether a listing of known files is compared with another one too, although no file is read.
+    fn is_compared(&self) -> bool {
+        false
+    }
+
+    /// Lists the files again, after the last of them was read. Returns whether they are as they were.
+    fn stayed(&mut self, listing: &Self::Listing) -> bool;
+}
+
+/// Lists all files with `list`, before and after a reading.
+struct Twice<L, K> {
+    list: L,
+    known: K,
+}
+
+impl<L, K> Look for Twice<L, K>
+where
+    L: Fn() -> Result<Vec<Found>, Problem>,
+    K: Fn(&[Found]) -> Vec<bool>,
+{
+    type Listing = Vec<Found>;
+
+    fn list(&mut self) -> Result<Vec<Found>, Problem> {
+        (self.list)()
+    }
+
+    fn known(&self, found: &Vec<Found>) -> Vec<bool> {
+        (self.known)(found)
+    }
+
+    fn stayed(&mut self, found: &Vec<Found>) -> bool {
+        (self.list)().is_ok_and(|after| after == *found)
     }
 }
 
@@ -160,23 +225,33 @@ pub(crate) fn read_all(
     known: impl Fn(&[Found]) -> Vec<bool>,
     cap: u64,
 ) -> Result<(Vec<Found>, Files), Problems> {
+    read(place, &mut Twice { list, known }, cap)
+}
+
+/// Reads the files that `look` finds, as [`read_all`] does.
+pub(super) fn read<L: Look>(
+    place: &Path,
+    look: &mut L,
+    cap: u64,
+) -> Result<(L::Listing, Files), Problems> {
     let mut last = at(place, CHANGES);
     for _ in 0..TRIES {
-        let found = match list() {
-            Ok(found) => found,
+        let listing = match look.list() {
+            Ok(listing) => listing,
             Err(problem) => {
                 last = problem;
                 continue;
             }
         };
-        let known = known(&found);
-        if known.iter().all(|known| *known) && total(&found) <= cap {
-            return Ok((found, Files::new()));
+        let (known, found) = (look.known(&listing), listing.as_ref());
+        let all = known.iter().all(|known| *known) && total(found) <= cap;
+        if all && !look.is_compared() {
+            return Ok((listing, Files::new()));
         }
-        let read = read_once(&found, &known, cap);
-        let stayed = list().is_ok_and(|after| after == found);
+        let read = read_once(found, &known, cap);
+        let stayed = look.stayed(&listing);
         match read.transpose() {
-            Some(files) if stayed => return files.map(|files| (found, files)),
+            Some(files) if stayed => return files.map(|files| (listing, files)),
             _ => last = at(place, CHANGES),
         }
     }

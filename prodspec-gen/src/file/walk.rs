@@ -1,6 +1,10 @@
 //! Finds files in directories, level by level, with every link in their paths followed once.
 
-use std::{ffi::OsStr, fs, io, path::Path};
+use std::{
+    ffi::OsStr,
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use plugin_sdk::Problem;
 
@@ -11,7 +15,7 @@ use super::{
 };
 
 /// The files of a directory that a walk finds.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Wanted {
     /// Files with one of these extensions. Hidden files and directories are ignored, and links to directories are not
     /// followed.
@@ -22,12 +26,56 @@ pub(crate) enum Wanted {
     All,
 }
 
+impl Wanted {
+    /// Whether entries of this name are ignored, whatever they are.
+    pub(super) fn ignores(self, name: &OsStr) -> bool {
+        match self {
+            Self::Extensions(_) => is_hidden(name),
+            #[cfg(unix)]
+            Self::All => name == ".git",
+        }
+    }
+
+    /// Whether files of this name are wanted.
+    pub(super) fn has(self, name: &OsStr) -> bool {
+        match self {
+            Self::Extensions(known) => {
+                let extension = Path::new(name).extension();
+                let is_known = extension.is_some_and(|it| known.iter().any(|known| it == *known));
+                is_known && !self.ignores(name)
+            }
+            #[cfg(unix)]
+            Self::All => !self.ignores(name),
+        }
+    }
+}
+
 /// The files found so far, and the links followed.
 #[derive(Debug)]
 pub(crate) struct Walk {
     wanted: Wanted,
     links: Links,
+    folders: Vec<Directory>,
     files: Vec<Found>,
+}
+
+/// A directory that a walk has read.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Directory {
+    /// The path under which it is reported, with links.
+    pub(super) path: PathBuf,
+    /// The path without links.
+    pub(super) target: PathBuf,
+}
+
+/// Everything on which the list of files of a walk depends.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Passed {
+    pub(super) wanted: Wanted,
+    /// The directories that were read. The first is the root.
+    pub(super) folders: Vec<Directory>,
+    /// The links and directories on the way to the root, and to the targets of links.
+    pub(super) links: Links,
 }
 
 /// What a walk does with an entry of a directory.
@@ -43,6 +91,7 @@ impl Walk {
         Self {
             wanted,
             links: Links::default(),
+            folders: Vec::new(),
             files: Vec::new(),
         }
     }
@@ -50,6 +99,16 @@ impl Walk {
     /// The files found, in the order in which they were found.
     pub(crate) fn into_files(self) -> Vec<Found> {
         self.files
+    }
+
+    /// The files found, and everything on which their list depends.
+    pub(super) fn into_parts(self) -> (Vec<Found>, Passed) {
+        let passed = Passed {
+            wanted: self.wanted,
+            folders: self.folders,
+            links: self.links,
+        };
+        (self.files, passed)
     }
 
     /// Adds the files in the directory at `root` and below it, sorted by path. Links in the path of `root` are resolved
@@ -80,6 +139,10 @@ impl Walk {
             let message = "more than 16 levels of directories; flatten them";
             return Err(at(path, message));
         }
+        self.folders.push(Directory {
+            path: path.into(),
+            target: target.into(),
+        });
         let mut entries = Vec::new();
         for entry in fs::read_dir(target).map_err(cannot)? {
             let entry = entry.map_err(cannot)?;
@@ -100,33 +163,16 @@ impl Walk {
 
     fn kind(&self, entry: &fs::DirEntry) -> io::Result<Entry> {
         let name = entry.file_name();
-        let ignored = match self.wanted {
-            Wanted::Extensions(_) => is_hidden(entry),
-            #[cfg(unix)]
-            Wanted::All => name == ".git",
-        };
-        if ignored {
+        if self.wanted.ignores(&name) {
             return Ok(Entry::Ignored);
         }
         let kind = entry.file_type()?;
         Ok(match kind {
             kind if kind.is_dir() => Entry::Folder,
-            _ if !self.has(&name) => Entry::Ignored,
+            _ if !self.wanted.has(&name) => Entry::Ignored,
             kind if kind.is_symlink() => Entry::Link,
             _ => Entry::File,
         })
-    }
-
-    /// Whether files of this name are wanted.
-    fn has(&self, name: &OsStr) -> bool {
-        match self.wanted {
-            Wanted::Extensions(known) => {
-                let extension = Path::new(name).extension();
-                extension.is_some_and(|it| known.iter().any(|known| it == *known))
-            }
-            #[cfg(unix)]
-            Wanted::All => true,
-        }
     }
 
     /// Adds what is behind a link in a folder.

@@ -180,7 +180,7 @@ impl Settings {
         shape: &impl Shape,
         now: SystemTime,
     ) -> Result<Reading, Problems> {
-        let update = cache.read(shape, &self.path, self.parsing.limits.bytes, now, None)?;
+        let update = cache.read(shape, &self.path, self.how(now), None)?;
         complete(update).map_err(Problems::from)
     }
 
@@ -220,7 +220,7 @@ impl Settings {
             return Ok(Some(unchanged(reading)));
         }
         let diff = diff(edits.name(), &String::from_utf8_lossy(&bytes), &edited.text);
-        let revision = cache.revision(shape, Some((found.place(), after)));
+        let revision = cache.revision_with(shape, found.place(), after);
         let file = NewFile {
             path: path.to_path_buf(),
             before,

@@ -2,43 +2,19 @@
 //! that revision, gives the documents of a whole reading.
 
 use std::{
-    collections::BTreeMap,
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     time::{Duration, SystemTime},
 };
 
-use plugin_sdk::{Delta, Document, Problems, Reading, Update, conformance, document::DocumentKey};
+use plugin_sdk::{Delta, Document, Reading, Update, conformance};
 use prodspec_model::Revision;
-use proptest::prelude::*;
 
-use super::write;
-use crate::{
-    file::{YamlDirectory, YamlFile, directory::Folder, settings::Settings},
-    format::Yaml,
-};
-
-/// The time of a reading long after every change, so that the state of each file tells its content.
-fn later() -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 33)
-}
-
-/// The time of a reading just after every change.
-fn at_once() -> SystemTime {
-    SystemTime::UNIX_EPOCH
-}
+use super::{at_once, later, opened, read, write};
+use crate::file::{YamlDirectory, YamlFile, settings::Settings};
 
 fn settings(dir: &Path) -> Settings {
     Settings::new(dir.into(), false)
-}
-
-fn read(
-    settings: &Settings,
-    now: SystemTime,
-    known: Option<&Revision>,
-) -> Result<Update, Problems> {
-    let shape = Folder::<Yaml>::from(settings.clone());
-    settings.read_now(&shape, now, known)
 }
 
 fn whole(settings: &Settings, now: SystemTime) -> Reading {
@@ -46,10 +22,6 @@ fn whole(settings: &Settings, now: SystemTime) -> Reading {
         Update::Whole(reading) => reading,
         other => panic!("{other:?}"),
     }
-}
-
-fn opened(settings: &Settings) -> u64 {
-    settings.cache.lock().unwrap().opened
 }
 
 fn paths(delta: &Delta) -> (Vec<String>, Vec<String>) {
@@ -227,98 +199,4 @@ fn r43_revision_that_is_too_old_gives_a_whole_reading() {
     let other = Revision("of another process".into());
     let update = read(&settings, later(), Some(&other)).unwrap();
     assert!(matches!(update, Update::Whole(_)), "{update:?}");
-}
-
-/// One change of the directory.
-#[derive(Debug, Clone)]
-enum Change {
-    Write(u8, Vec<u8>),
-    Remove(u8),
-    Rename(u8, u8),
-    Link(u8, u8),
-}
-
-fn change() -> impl Strategy<Value = Change> {
-    let file = || 0_u8..4;
-    prop_oneof![
-        5 => (file(), prop::collection::vec(0_u8..8, 0..4)).prop_map(|(at, all)| Change::Write(at, all)),
-        2 => file().prop_map(Change::Remove),
-        2 => (file(), file()).prop_map(|(from, to)| Change::Rename(from, to)),
-        1 => (file(), file()).prop_map(|(at, to)| Change::Link(at, to)),
-    ]
-}
-
-fn path(dir: &Path, file: u8) -> PathBuf {
-    dir.join(format!("f{file}.yaml"))
-}
-
-/// Makes change number `nth`. It may fail, for example if the file is not there. Each file that is written has a length
-/// of its own: two changes within a tick of the file system's clock would have the same time.
-fn apply(dir: &Path, nth: usize, change: &Change) {
-    match change {
-        Change::Write(at, documents) => {
-            let a = nth % 3;
-            let texts = documents
-                .iter()
-                .map(|n| format!("name: n{n}\na: {a}\n---\n"));
-            let text = format!("#{}\n{}", "x".repeat(100 * nth), texts.collect::<String>());
-            let _ = fs::remove_file(path(dir, *at));
-            fs::write(path(dir, *at), text).unwrap();
-        }
-        Change::Remove(at) => drop(fs::remove_file(path(dir, *at))),
-        Change::Rename(from, to) => drop(fs::rename(path(dir, *from), path(dir, *to))),
-        Change::Link(at, to) => {
-            let _ = fs::remove_file(path(dir, *at));
-            #[cfg(unix)]
-            drop(std::os::unix::fs::symlink(path(dir, *to), path(dir, *at)));
-            #[cfg(not(unix))]
-            let _ = to;
-        }
-    }
-}
-
-type Documents = BTreeMap<DocumentKey, Document>;
-
-proptest! {
-    /// Callers ask at different times, so that they know different revisions; each reading is compared with that of a
-    /// source without a past.
-    #[test]
-    fn r43_delta_equals_a_whole_reading(
-        named in any::<bool>(),
-        history in prop::collection::vec((prop::collection::vec(change(), 0..3), 0_usize..3, any::<bool>()), 1..25),
-    ) {
-        let dir = tempfile::tempdir().unwrap();
-        let settings = |dir: &Path| settings(dir).set(|settings| {
-            settings.parsing.named_by = named.then(|| "name".parse().unwrap());
-        });
-        let kept = settings(dir.path());
-        let mut callers: [Option<(Revision, Documents)>; 3] = Default::default();
-        let mut nth = 0;
-        for (changes, caller, settled) in history {
-            for change in &changes {
-                nth += 1;
-                apply(dir.path(), nth, change);
-            }
-            let now = if settled { later() } else { at_once() };
-            let fresh = read(&settings(dir.path()), now, None);
-            let known = callers[caller].take();
-            let update = read(&kept, now, known.as_ref().map(|(revision, _)| revision));
-            let (fresh, update) = match (fresh, update) {
-                (Ok(fresh), Ok(update)) => (fresh, update),
-                (Err(fresh), Err(kept)) => {
-                    prop_assert_eq!(fresh.to_string(), kept.to_string());
-                    callers[caller] = known;
-                    continue;
-                }
-                (fresh, kept) => return Err(TestCaseError::fail(format!("{fresh:?}\n{kept:?}"))),
-            };
-            let nothing = (Revision("".into()), Documents::new());
-            let (before, documents) = known.as_ref().unwrap_or(&nothing);
-            let fresh = fresh.applied_to(&nothing.0, &nothing.1);
-            let now = update.applied_to(before, documents);
-            prop_assert_eq!(&now, &fresh);
-            prop_assert_eq!(format!("{now:?}"), format!("{fresh:?}"), "positions and places too");
-            callers[caller] = Some(now);
-        }
-    }
 }

@@ -160,7 +160,7 @@ async fn r44_directory_switched_by_a_link_is_read_in_one_state() {
 }
 
 #[cfg(target_os = "linux")]
-fn make_pipe(path: &Path) {
+pub(super) fn make_pipe(path: &Path) {
     rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::RWXU).unwrap();
 }
 
