@@ -99,7 +99,7 @@ impl fmt::Display for FieldPath {
 }
 
 /// Writes a key of a path, which is the `first` step of the path or not.
-pub(super) fn write_key(f: &mut fmt::Formatter<'_>, key: &str, first: bool) -> fmt::Result {
+pub(super) fn write_key(f: &mut impl fmt::Write, key: &str, first: bool) -> fmt::Result {
     if !is_bare(key) {
         let quoted = serde_json::to_string(key).map_err(|_| fmt::Error)?;
         return write!(f, "[{quoted}]");

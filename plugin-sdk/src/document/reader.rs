@@ -1,6 +1,6 @@
 //! The serde deserializer for a document's tree. Values that do not fit are reported with line, column and field path.
 
-use std::fmt;
+use std::fmt::{self, Write};
 
 use serde::{
     Deserialize, Deserializer,
@@ -19,15 +19,26 @@ enum Path<'p> {
     Item(&'p Path<'p>, usize),
 }
 
-impl fmt::Display for Path<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Path<'_> {
+    /// The path as text. Most paths are those of located values, one for each asset.
+    fn text(&self) -> String {
+        let mut text = String::with_capacity(64);
+        // Writing to a text does not fail.
+        let _ = self.write(&mut text);
+        text
+    }
+
+    fn write(&self, text: &mut String) -> fmt::Result {
         match self {
-            Self::Base(path) => f.write_str(path),
+            Self::Base(path) => text.write_str(path),
             Self::Key(within, key) => {
-                within.fmt(f)?;
-                write_key(f, key, matches!(within, Self::Base("")))
+                within.write(text)?;
+                write_key(text, key, matches!(within, Self::Base("")))
             }
-            Self::Item(within, nth) => write!(f, "{within}[{nth}]"),
+            Self::Item(within, nth) => {
+                within.write(text)?;
+                write!(text, "[{nth}]")
+            }
         }
     }
 }
@@ -52,7 +63,7 @@ impl Misread {
     fn at(mut self, line: u32, column: u32, path: &Path<'_>) -> Self {
         if self.at.is_none() {
             self.at = Some((line, column));
-            self.path = path.to_string();
+            self.path = path.text();
         }
         self
     }
@@ -363,7 +374,7 @@ impl<'de> de::SeqAccess<'de> for Parts<'de, '_> {
     ) -> Result<Option<T::Value>, Misread> {
         self.next += 1;
         match self.next {
-            1 => seed.deserialize(self.reader.path.to_string().into_deserializer()),
+            1 => seed.deserialize(self.reader.path.text().into_deserializer()),
             2 => seed.deserialize(self.reader),
             _ => return Ok(None),
         }

@@ -31,13 +31,12 @@ impl Drafts {
     /// # Errors
     /// If the asset cannot be built; the problem names the place `from`.
     pub fn asset(&mut self, asset: AssetBuilder, from: Provenance) -> Result<(), Problem> {
-        let origin = Provenance {
+        let asset = asset.provenance(Provenance {
             generator: self.generator.to_string(),
             ..from
-        };
-        let place = origin.clone();
-        self.build(asset.provenance(origin))
-            .map_err(|error| Problem::new(with_causes(&error)).origin(&place))
+        });
+        self.build(&asset)
+            .map_err(|error| Problem::new(with_causes(&error)).origin(asset.origin()))
     }
 
     /// Builds a changed copy of an asset ([`Asset::edit`]) and adds it. The copy keeps its provenance, and names this
@@ -47,10 +46,10 @@ impl Drafts {
     /// If the asset cannot be built.
     pub fn amend(&mut self, asset: AssetBuilder) -> Result<(), Problem> {
         let asset = asset.amended_by(&self.generator);
-        self.build(asset).map_err(Problem::from)
+        self.build(&asset).map_err(Problem::from)
     }
 
-    fn build(&mut self, asset: AssetBuilder) -> Result<(), asset::Error> {
+    fn build(&mut self, asset: &AssetBuilder) -> Result<(), asset::Error> {
         self.assets.push(asset.build()?);
         Ok(())
     }

@@ -36,7 +36,7 @@ impl Message for Thing {
 pub fn asset(id: &str) -> Asset {
     Asset::builder(AssetId::new(id).expect("an asset id"))
         .payload(&Thing::default())
-        .and_then(prodspec_model::AssetBuilder::build)
+        .and_then(|asset| asset.build())
         .expect("a thing is an asset")
 }
 

@@ -89,7 +89,7 @@ impl Told {
             Err(error) => {
                 let directory = passed.folders.first().map(|root| root.path.display());
                 let directory = directory.map(|path| path.to_string()).unwrap_or_default();
-                tracing::info!(%directory, %error, "the system does not tell of all changes in a directory; each reading looks at all of its files");
+                tracing::debug!(%directory, %error, "the system does not tell of all changes in a directory; each reading looks at all of its files");
             }
         }
     }

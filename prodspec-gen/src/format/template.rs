@@ -11,6 +11,10 @@ const EXPRESSIONS: [(&str, &str); 3] = [("{{", "}}"), ("{%", "%}"), ("<%", "%>")
 /// The opening delimiter of an expression in unquoted text, such as `{{` in `app-{{ .Values.name }}`. `None`: there is
 /// no expression.
 pub(crate) fn expression(unquoted: &str) -> Option<&'static str> {
+    // Most texts have no delimiter at all, and this is asked of every unquoted text.
+    if !unquoted.bytes().any(|byte| matches!(byte, b'{' | b'<')) {
+        return None;
+    }
     let holds = |(open, close): &&(&str, &str)| {
         let inside = unquoted.split_once(open).map(|(_, rest)| rest);
         inside.is_some_and(|rest| rest.contains(close))

@@ -162,13 +162,18 @@ impl AssetBuilder {
         self
     }
 
+    /// The provenance that was set last.
+    pub fn origin(&self) -> &Provenance {
+        &self.provenance
+    }
+
     /// Checks all limits and builds the asset.
     ///
     /// # Errors
     /// When there is no payload, the encoding is longer than [`MAX_BYTES`], or a reference is invalid.
-    pub fn build(self) -> Result<Asset, Error> {
+    pub fn build(&self) -> Result<Asset, Error> {
         let Some((type_name, payload)) = &self.payload else {
-            return Err(Error::NoPayload(self.id));
+            return Err(Error::NoPayload(self.id.clone()));
         };
         let mut json = Vec::with_capacity(payload.len() + 300);
         json.extend_from_slice(br#"{"addons":{"#);
@@ -191,12 +196,12 @@ impl AssetBuilder {
         if json.len() > MAX_BYTES {
             return Err(Error::TooLarge {
                 bytes: json.len(),
-                asset: self.id,
+                asset: self.id.clone(),
             });
         }
         if let Err(source) = reference::targets(&json) {
             return Err(Error::Reference {
-                asset: self.id,
+                asset: self.id.clone(),
                 source,
             });
         }
