@@ -2,19 +2,26 @@
 //! file.
 //!
 //! Phases: `first`, the run from nothing; `idle`, a look without a change; `edit`, ten assets edited in ten files, from
-//! the written files to the sealed incarnation. `ns_each` of `first` is per asset, of `idle` per file, of `edit` per
-//! edited asset; `p50_us` is the wall time of a whole run. The peer `naive` reads through a source that remembers
-//! nothing, with the same engine.
+//! the written files to the sealed incarnation; `draft`, the part of `edit` after the source was read. `ns_each` of
+//! `first` is per asset, of `idle` per file, of `edit` per edited asset; `p50_us` is the wall time of a whole run, of
+//! `draft` without the reading. The peer `naive` reads through a source that remembers nothing, with the same engine.
 
-use std::{fs, path::Path, sync::Arc, time::Duration};
+use std::{
+    fs,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use control_plane_runtime::TokioRuntime;
+use futures::stream::BoxStream;
 use plugin_sdk::{
     AssetType, Drafts, Generator, GeneratorInfo, Input, Located, Problems, Reading, SourceOfTruth,
+    Update,
 };
-use prodspec_gen::{Handle, Pipeline, Regeneration, YamlDirectory, seal::InMemory};
-use prodspec_model::{Asset, AssetId, PartitionId, SourceName};
+use prodspec_gen::{Handle, Pipeline, Regeneration, YamlDirectory, format::Limits, seal::InMemory};
+use prodspec_model::{Asset, AssetId, PartitionId, Revision, SourceName};
 
 use super::{OURS, Scenario, Sizes};
 use crate::{
@@ -46,7 +53,9 @@ const TIMES: usize = 10;
 const SOURCE: &str = "jobs";
 
 fn ours(n: usize) -> Result<Vec<Sample>, Error> {
-    measure(n, |dir| YamlDirectory::new(dir).named(SOURCE))
+    measure(n, |dir| {
+        YamlDirectory::watch(dir).named(SOURCE).limits(limits())
+    })
 }
 
 fn naive(n: usize) -> Result<Vec<Sample>, Error> {
@@ -59,8 +68,9 @@ fn measure<S: SourceOfTruth>(n: usize, source: fn(&Path) -> S) -> Result<Vec<Sam
     for file in 0..files {
         write(dir.path(), file, 1)?;
     }
+    let reading = Arc::new(Mutex::new(Duration::ZERO));
     let pipeline = Pipeline::builder(PartitionId::new("bench")?)
-        .source(source(dir.path()))
+        .source(Timed(source(dir.path()), reading.clone()))
         .generator(Jobs)
         .asset_type(AssetType::<JobType>::new())
         .build()?;
@@ -74,18 +84,34 @@ fn measure<S: SourceOfTruth>(n: usize, source: fn(&Path) -> S) -> Result<Vec<Sam
         let running = tokio::spawn(regeneration.run());
         run(&handle, n).await?;
         let mut samples = vec![meter.stop("first", n)?];
-        samples.push(repeat("idle", files, async |_| run(&handle, n).await).await?);
+        let idle = repeat("idle", files, async |_| run(&handle, n).await).await?;
+        samples.push(idle);
+        let drafts = Mutex::new(Vec::new());
         let edit = async |nth: usize| {
             for file in 0..EDITED.min(files) {
                 write(dir.path(), (nth * EDITED + file) % files, nth as u64 + 2)?;
             }
-            run(&handle, n).await
+            let start = now();
+            run(&handle, n).await?;
+            let rest = start.elapsed().saturating_sub(*lock(&reading));
+            lock(&drafts).push(rest);
+            Ok(())
         };
         samples.push(repeat("edit", EDITED, edit).await?);
+        let drafts = std::mem::take(&mut *lock(&drafts));
+        samples.push(draft(drafts)?);
         drop(handle);
         running.await?;
         Ok(samples)
     })
+}
+
+/// Limits that let a million assets through.
+fn limits() -> Limits {
+    Limits {
+        bytes: 1 << 30,
+        ..Limits::default()
+    }
 }
 
 /// Measures a phase of several runs with `units` of work each.
@@ -102,6 +128,22 @@ async fn repeat(
         latencies.push(start.elapsed());
     }
     Ok(meter.stop(phase, TIMES * units)?.latencies(latencies))
+}
+
+/// The phase `draft` with these latencies. Its processor time is part of `edit`.
+fn draft(drafts: Vec<Duration>) -> Result<Sample, Error> {
+    let total = drafts.iter().sum::<Duration>().as_secs_f64();
+    let sample = Meter::start()?.stop("draft", drafts.len() * EDITED)?;
+    let sample = sample.latencies(drafts);
+    Ok(Sample {
+        secs: total,
+        ns_each: None,
+        ..sample
+    })
+}
+
+fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Waits for one run, which has to give `n` assets.
@@ -151,6 +193,31 @@ impl Generator for Jobs {
     }
 }
 
+/// A source, and the time that its last reading took.
+struct Timed<S>(S, Arc<Mutex<Duration>>);
+
+#[async_trait]
+impl<S: SourceOfTruth> SourceOfTruth for Timed<S> {
+    fn name(&self) -> SourceName {
+        self.0.name()
+    }
+
+    async fn read(&self) -> Result<Reading, Problems> {
+        self.0.read().await
+    }
+
+    async fn read_since(&self, known: &Revision) -> Result<Update, Problems> {
+        let start = now();
+        let update = self.0.read_since(known).await;
+        *lock(&self.1) = start.elapsed();
+        update
+    }
+
+    fn changes(&self) -> BoxStream<'static, ()> {
+        self.0.changes()
+    }
+}
+
 /// A directory that is read as if for the first time, at each look.
 struct Forgetful(std::path::PathBuf);
 
@@ -161,6 +228,7 @@ impl SourceOfTruth for Forgetful {
     }
 
     async fn read(&self) -> Result<Reading, Problems> {
-        YamlDirectory::new(&self.0).named(SOURCE).read().await
+        let source = YamlDirectory::new(&self.0).named(SOURCE);
+        source.limits(limits()).read().await
     }
 }
