@@ -129,6 +129,7 @@ fn plan() -> Plan {
         ordered: false,
         loner: at != BALANCER && at != JOB,
         exists: true,
+        renamed: false,
         turndown: false,
         edge: at == BALANCER,
         uses: 8,

@@ -319,7 +319,7 @@ fn r49_rename_of_an_id_that_is_in_intent_is_refused() {
         "m#0:2:0: b: {field} `a`, which is still in intent; remove that asset, or the addon if the rename is done \
          (says moves)"
     );
-    assert_eq!(said, [there.clone()]);
+    assert_eq!(said, std::slice::from_ref(&there));
     let back = edited(json!({"b": {"n": 1, "moved_from": "a"}}), both);
     assert_eq!(back, [there], "the old id comes back");
     let cycle = json!({"a": {"n": 1, "moved_from": "b"}, "b": {"n": 1, "moved_from": "a"}});
