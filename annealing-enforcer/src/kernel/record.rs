@@ -96,8 +96,6 @@ impl Kernel {
         let settled = intent
             .as_ref()
             .filter(|_| entry.has(flag::REACHED))
-            // R20: a finding from before the pin moved is not recorded as one at the new pin.
-            .filter(|_| self.pins.is_confirmed(slot).unwrap_or(true))
             .map(|(asset, incarnation)| (asset.digest(), incarnation.no()))
             .or_else(|| {
                 let before = self.table.last_settled().of(slot)?;
@@ -109,7 +107,10 @@ impl Kernel {
                 content,
                 at: now.wall,
             });
-        let drifted = settled.is_some() && entry.has(flag::REACHED) && !entry.has(flag::IN_SYNC);
+        // R20: a finding from before the pin moved is not one at the new pin, so the next owner diffs the asset first. R6:
+        // it knows the content, so what it finds different is drift.
+        let there = entry.has(flag::IN_SYNC) && self.pins.is_confirmed(slot).unwrap_or(true);
+        let drifted = settled.is_some() && entry.has(flag::REACHED) && !there;
         let unhealthy = intent.as_ref().zip(self.unhealthy(slot));
         let unhealthy = unhealthy.map(|((_, incarnation), why)| Unhealthy {
             incarnation: incarnation.no(),

@@ -304,8 +304,6 @@ impl Kernel {
             let entry = self.table.slot(slot);
             let in_sync = !self.table.has_intent(slot) || entry.has(flag::IN_SYNC);
             let at = confirmed.filter(|_| in_sync);
-            // It was in sync at its pin, and has drifted since.
-            let has_drifted = entry.attempt == AttemptNo::NONE && entry.has(flag::REACHED);
             let unhealthy = unhealthy.map(|ill| ill.why);
             let state = match (unhealthy.clone(), at) {
                 (Some(why), _) => SyncState::Unhealthy { why },
@@ -314,7 +312,7 @@ impl Kernel {
             };
             let stand = Stand {
                 after: self.table.slot(slot).n,
-                confirmed: at.is_some() || (has_drifted && confirmed.is_some()),
+                confirmed: at.is_some(),
                 state,
                 unhealthy,
             };

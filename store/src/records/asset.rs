@@ -15,7 +15,8 @@ use crate::record::Record;
 pub struct AssetRecord {
     /// Content and time with which the asset was last found in sync. `None` means never. Safe to lose.
     pub settled: Option<Settled>,
-    /// `true`: a later diff found production different from that content, and none has found it in sync since.
+    /// `true`: a later diff found production different from that content, or the asset was pinned to another
+    /// incarnation with that content, and no diff has found it in sync since.
     pub drifted: bool,
     /// A push that was admitted and whose outcome is not recorded. Written durably before the push starts.
     pub open: Option<OpenPush>,
@@ -47,7 +48,7 @@ pub struct MovedRecord {
 /// Content and time with which an asset was last found in sync.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settled {
-    /// Incarnation at which it was in sync.
+    /// Incarnation that has the content: that of its pin, if it has one.
     pub incarnation: IncarnationNo,
     /// Digest of its content there.
     pub content: Digest,

@@ -5,7 +5,10 @@ use std::time::Duration;
 use control_plane_store::records::Outcome;
 use plugin_sdk::{Cause, Diff, Pin, Pushed, Recheck, plugin};
 
-use super::rig::*;
+use super::{
+    pins::{at, rolled_out},
+    rig::*,
+};
 use crate::{
     config::Config,
     kernel::{Branch, Event, Record},
@@ -183,6 +186,39 @@ fn r6_drift_is_repaired_after_a_takeover_too() {
     let check = next.check("a").expect("drift is checked");
     assert_eq!(check.cause, Cause::Drift);
     assert_eq!(check.target.asset.digest(), thing("a", 1).digest());
+}
+
+/// Hands `rig` over to two owners in turn. Each of them must treat the difference of `a` as drift.
+fn is_drift_for_the_next_owners(rig: &Rig) {
+    let mut next = rig.taken_over();
+    for _ in 0..2 {
+        assert_eq!(next.kernel.unsettled(), 1, "it is diffed first");
+        next.diffed("a", differs);
+        assert_eq!(next.check("a").unwrap().cause, Cause::Drift);
+        next = next.taken_over();
+    }
+}
+
+#[test]
+fn r6_drift_found_after_a_move_to_the_same_content_is_drift_for_the_next_owner() {
+    let mut rig = rolled_out();
+    let pin = at(&rig.latest);
+    let asset = id("a");
+    rig.step(Event::Pin { asset, pin });
+    rig.diffed("a", differs);
+    assert_eq!(rig.check("a").unwrap().cause, Cause::Drift);
+    is_drift_for_the_next_owners(&rig);
+}
+
+#[test]
+fn r6_drift_after_a_move_to_the_same_content_is_drift_for_the_next_owner() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.in_sync("a");
+    assert_eq!(rig.remembered("a"), None, "it has no record of its own");
+    let pin = at(&rig.latest);
+    let asset = id("a");
+    rig.step(Event::Pin { asset, pin });
+    is_drift_for_the_next_owners(&rig);
 }
 
 #[test]
