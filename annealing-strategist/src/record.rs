@@ -5,8 +5,8 @@ use std::{fmt, time::Duration};
 use control_plane_store::Record;
 use jiff::Timestamp;
 use plugin_sdk::{Health, Pin, RolloutId};
-use prodspec_model::{AssetId, Digest, IncarnationNo};
-use serde::{Deserialize, Serialize};
+use prodspec_model::{AssetId, Digest, IncarnationNo, tolerant};
+use serde::{Deserialize, Deserializer, Serialize};
 
 pub use control_plane_store::records::By;
 
@@ -30,7 +30,8 @@ pub struct Rollout {
     pub from: Option<IncarnationNo>,
     /// The incarnation that is rolled out.
     pub to: IncarnationNo,
-    /// The present state of the rollout.
+    /// The present state of the rollout. One that this program version does not know is a stop.
+    #[serde(deserialize_with = "state")]
     pub state: State,
     /// Time at which the rollout started.
     pub started_at: Timestamp,
@@ -70,6 +71,14 @@ pub struct Rollout {
     pub idle: Option<Lasting>,
     /// Events of the rollout, oldest first, at most 100. Commands of operators are kept longest.
     pub history: Vec<Entry>,
+}
+
+fn state<'de, D: Deserializer<'de>>(from: D) -> Result<State, D::Error> {
+    tolerant::known_or(from, |newer| State::Stopped {
+        why: format!(
+            "a newer program version left the rollout in the state {newer}, which this version does not know; start the newer version, or abort the rollout"
+        ),
+    })
 }
 
 /// A condition that lasts. It is flagged once when it lasts too long.
@@ -269,6 +278,7 @@ pub struct TargetRecord {
 
 impl Record for TargetRecord {
     const KIND: &'static str = "target";
+    const SAME: &'static [&'static str] = &["rollout"];
 }
 
 /// The failed contents of one asset, and those that waited in a rollout that failed. They are not rolled out again until
@@ -355,3 +365,6 @@ pub(crate) fn cut(text: &mut String, most: usize) {
     text.truncate(end);
     text.push(CUT);
 }
+
+#[cfg(test)]
+mod tests;

@@ -39,7 +39,7 @@ impl DiffRequest {
 /// The state of an asset in production that matters to other assets. The plugin chooses the units; both ends of an edge
 /// use the same units.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Observed {
     /// Serving capacity per unit, as it is in production now. While the capacity changes, report the smallest value for

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use jiff::Timestamp;
-use prodspec_model::{AssetId, Digest, Incarnation, IncarnationNo};
-use serde::{Deserialize, Serialize};
+use prodspec_model::{AssetId, Digest, Incarnation, IncarnationNo, tolerant};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{BoxError, Cause};
 
@@ -27,7 +27,12 @@ pub enum Pin<I = IncarnationNo> {
     /// No incarnation yet: the asset is left alone.
     NotYet,
     /// A fixed incarnation, and the cause that pushes to it have.
-    At(I, Cause),
+    At(I, #[serde(deserialize_with = "cause")] Cause),
+}
+
+/// A cause that this program version does not know is a change of intent: every check applies to it.
+fn cause<'de, D: Deserializer<'de>>(from: D) -> Result<Cause, D::Error> {
+    tolerant::known_or(from, |_| Cause::Intent)
 }
 
 impl Pin {

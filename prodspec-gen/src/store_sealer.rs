@@ -135,7 +135,7 @@ impl StoreSealer {
     fn rewrite(&self, batch: Batch, word: &Stored<SealOverride>) -> Result<Batch, BoxError> {
         let name = word.value.name();
         let key = record::key(&self.partition, SealOverride::KIND, &name);
-        let write = record::put(&self.partition, &name, &word.value)?;
+        let write = word.rewrite(&self.partition, &name)?;
         Ok(batch.expect_at(key, word.version).write(write))
     }
 

@@ -2,7 +2,8 @@
 
 use memchr::memmem;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 use crate::{
     asset::Asset,
@@ -22,7 +23,8 @@ use crate::{
 /// # Ok::<(), prodspec_model::id::InvalidId>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(rename = "prodspec.v1.DependsOn")]
+#[schemars(deny_unknown_fields)]
 pub struct DependsOn {
     /// The dependency edges of this asset, in no particular order.
     pub edges: Vec<Edge>,
@@ -36,9 +38,19 @@ impl DependsOn {
     }
 
     /// Returns the edges that `asset` declares. None if it has no such addon, or one that cannot be read: validators
-    /// report that before an incarnation is sealed.
+    /// report that before an incarnation is sealed. An edge whose need this version does not know, because a newer
+    /// version sealed it, is one of order.
     pub fn edges_of(asset: &Asset) -> Vec<Edge> {
-        let depends = asset.addon::<Self>().ok().flatten();
+        #[derive(Deserialize)]
+        struct Tolerant {
+            #[serde(deserialize_with = "edges")]
+            edges: Vec<Edge>,
+        }
+        if let Ok(depends) = asset.addon::<Self>() {
+            return depends.map(|depends| depends.edges).unwrap_or_default();
+        }
+        let json = asset.addon_json(Self::TYPE);
+        let depends = json.and_then(|json| serde_json::from_str::<Tolerant>(json).ok());
         depends.map(|depends| depends.edges).unwrap_or_default()
     }
 }
@@ -51,7 +63,8 @@ impl Message for DependsOn {
 #[derive(
     Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
-#[serde(deny_unknown_fields)]
+#[serde(rename = "prodspec.v1.Edge")]
+#[schemars(deny_unknown_fields)]
 pub struct Edge {
     /// The asset that provides what the consumer needs.
     pub provider: AssetRef,
@@ -79,6 +92,23 @@ impl Edge {
         let provider = AssetRef::to(provider);
         Self { provider, need }
     }
+}
+
+/// Reads edges. An edge whose need is not known, because a newer program version wrote it, is one of order: the consumer
+/// is pushed only while its provider is settled, which is the strictest need. For `deserialize_with` on fields of records.
+///
+/// # Errors
+/// When an edge names no provider.
+pub fn edges<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Edge>, D::Error> {
+    let read = |value: Value| {
+        Edge::deserialize(&value).or_else(|wrong| {
+            let provider = serde_json::from_value(value["provider"]["$asset"].clone());
+            provider.map(Edge::order).map_err(|_| wrong)
+        })
+    };
+    let all = Vec::<Value>::deserialize(from)?.into_iter().map(read);
+    all.collect::<Result<_, _>>()
+        .map_err(serde::de::Error::custom)
 }
 
 /// The kind of a dependency. Enforcement compares the values observed in production, not the values in intent.
@@ -115,7 +145,8 @@ impl Message for ImpactedDomains {
 
 /// The physical cluster that an asset runs in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(rename = "prodspec.v1.PhysicalCluster")]
+#[schemars(deny_unknown_fields)]
 pub struct PhysicalCluster {
     /// The name of the physical cluster.
     pub cluster: String,
@@ -135,7 +166,8 @@ impl Message for PhysicalCluster {
 
 /// The rollout policy of an asset. Assets that name the same policy form a policy group and are rolled out together.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(rename = "prodspec.v1.RolloutPolicyRef")]
+#[schemars(deny_unknown_fields)]
 pub struct RolloutPolicyRef {
     /// The asset that holds the [`RolloutPolicy`](crate::rollout::RolloutPolicy).
     pub policy: AssetRef,
@@ -157,7 +189,8 @@ impl Message for RolloutPolicyRef {
 ///
 /// This addon is the only way to ask for it: an asset that is missing from intent is never removed from production.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(rename = "prodspec.v1.Turndown")]
+#[schemars(deny_unknown_fields)]
 pub struct Turndown {
     /// The reason for the removal, for operators and audit records.
     pub reason: String,
@@ -239,7 +272,8 @@ impl Message for Moved {
 
 /// The contact for questions about an asset. (In the rest of the framework "owner" means the owner of a partition.)
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(rename = "prodspec.v1.Owner")]
+#[schemars(deny_unknown_fields)]
 pub struct Owner {
     /// The name of a team, an on-call rota or a person.
     pub owner: String,

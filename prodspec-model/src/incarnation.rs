@@ -24,7 +24,6 @@ pub struct Revision(pub Arc<str>);
 
 /// The description of an incarnation: everything except its assets. Made by [`Header::new`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Header {
     /// The partition and sequence number of the incarnation.

@@ -10,6 +10,7 @@ pub mod message;
 pub mod reference;
 pub mod rollout;
 pub mod snapshot;
+pub mod tolerant;
 
 pub use asset::{Asset, AssetBuilder, Provenance};
 pub use digest::Digest;

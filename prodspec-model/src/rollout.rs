@@ -27,7 +27,8 @@ use crate::message::Message;
 /// # assert_eq!(policy.canary.map(|canary| canary.bake_secs), Some(1800));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, rename = "prodspec.v1.RolloutPolicy")]
+#[schemars(deny_unknown_fields)]
 pub struct RolloutPolicy {
     /// Failure domains, in the order in which they are updated, one at a time. Domains that are not listed follow,
     /// sorted by name; targets without a domain, and targets that can harm every domain, come last.
@@ -169,7 +170,8 @@ impl Message for RolloutPolicy {
 
 /// The canary of a rollout: the first few targets, updated before all others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(rename = "prodspec.v1.Canary")]
+#[schemars(deny_unknown_fields)]
 pub struct Canary {
     /// Number of targets in the canary, at least 1.
     pub count: u32,
@@ -180,7 +182,8 @@ pub struct Canary {
 
 /// One wave of a rollout: a part of the targets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(rename = "prodspec.v1.Wave")]
+#[schemars(deny_unknown_fields)]
 pub struct Wave {
     /// Number of targets that are updated at the end of the wave, including the targets of earlier waves.
     pub upto: Amount,
@@ -248,7 +251,8 @@ pub enum FirstTurnup {
 
 /// The command of an operator to update a group without caution.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(rename = "prodspec.v1.Emergency")]
+#[schemars(deny_unknown_fields)]
 pub struct Emergency {
     /// The operator who gives the command.
     pub who: String,

@@ -1,10 +1,16 @@
 //! Typed records: small values stored as JSON under readable keys, `kind/partition/name`.
+//!
+//! Program versions of different age share a store. Readers ignore fields that they do not know; records that are read,
+//! changed and written again keep them: see [`Stored::rewrite`] and [`Rewrites`].
+
+mod unknown;
 
 use std::sync::Arc;
 
 use prodspec_model::PartitionId;
 use serde::{Serialize, de::DeserializeOwned};
 
+pub use self::unknown::{Rewrites, Unknown};
 use crate::{Error, Key, KeyRange, Store, Version, Versioned, Write};
 
 /// Number of records that [`load_all`] reads per page.
@@ -32,6 +38,11 @@ const PAGE: usize = 1000;
 pub trait Record: Serialize + DeserializeOwned {
     /// First segment of the keys of these records: a word without `/` that no other record type uses.
     const KIND: &'static str;
+
+    /// The fields, beside the name of the record, by which a value is recognised as a later state of the stored one. A
+    /// value that differs in one of them is something new under the same name, and gets no
+    /// [unknown](Unknown) field of the stored one. Empty by default: the name alone says what the record is about.
+    const SAME: &'static [&'static str] = &[];
 }
 
 /// A record with the version at which it was read.
@@ -41,6 +52,8 @@ pub struct Stored<R> {
     pub version: Version,
     /// The content of the record, decoded.
     pub value: R,
+    /// The fields of the record that this program version does not know. `None` means that there are none.
+    pub unknown: Option<Box<Unknown>>,
 }
 
 /// Returns the key of the record `name` of `partition`: `kind/partition/name`, or `kind/partition` if `name` is empty.
@@ -63,13 +76,15 @@ pub fn range(partition: &PartitionId, kind: &str) -> KeyRange {
 /// [`Error::Unwritable`] if JSON cannot hold the value, such as a map with keys that are not text.
 pub fn put<R: Record>(partition: &PartitionId, name: &str, value: &R) -> Result<Write, Error> {
     let key = key(partition, R::KIND, name);
-    match serde_json::to_vec(value) {
-        Ok(json) => Ok(Write::Put(key, json.into())),
-        Err(error) => Err(Error::Unwritable {
-            key,
-            source: Arc::new(error),
-        }),
-    }
+    let json = encode(&key, value)?;
+    Ok(Write::Put(key, json.into()))
+}
+
+fn encode(key: &Key, value: &impl Serialize) -> Result<Vec<u8>, Error> {
+    serde_json::to_vec(value).map_err(|error| Error::Unwritable {
+        key: key.clone(),
+        source: Arc::new(error),
+    })
 }
 
 /// Creates the write that removes the record `name` of `partition`. A record that does not exist is no error.
@@ -158,6 +173,7 @@ pub fn decode<R: Record>(key: &Key, row: &Versioned) -> Result<Stored<R>, Error>
         .map_err(|error| Error::damaged(format!("the record `{key}`"), error))?;
     Ok(Stored {
         version: row.version,
+        unknown: Unknown::of(&row.value, &value),
         value,
     })
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use control_plane_runtime::{Make, Runtime, SupervisedTask, catch_panic};
-use control_plane_store::{Store, incarnations::Incarnations};
+use control_plane_store::{Store, incarnations::Incarnations, record::Rewrites};
 use futures::{
     FutureExt, StreamExt,
     channel::mpsc::{self, UnboundedReceiver, UnboundedSender},
@@ -178,7 +178,7 @@ impl<R: Runtime> Enforcer<R> {
             Err(end) => return Ok(end),
         };
         let (records, entries) = mpsc::unbounded();
-        self.spawn_journal_writer(token, entries);
+        self.spawn_journal_writer(token, watch.rewrites(), entries);
         let (watch, sender) = (Arc::new(watch), self.sender.clone());
         let follow = move || Arc::clone(&watch).follow(sender.clone()).boxed();
         let _following = self.beside("following intent", Arc::new(follow));
@@ -218,6 +218,7 @@ impl<R: Runtime> Enforcer<R> {
             self.store.clone(),
             self.partition.clone(),
             self.incarnations.clone(),
+            Rewrites::default(),
         );
         self.phase.set(Phase::Starting);
         let mut recovery = Box::pin(intent.recover()).fuse();
@@ -250,13 +251,19 @@ impl<R: Runtime> Enforcer<R> {
         SupervisedTask::start(&self.runtime, reports, make)
     }
 
-    fn spawn_journal_writer(&self, token: FencingToken, entries: UnboundedReceiver<Vec<Entry>>) {
+    fn spawn_journal_writer(
+        &self,
+        token: FencingToken,
+        rewrites: Rewrites,
+        entries: UnboundedReceiver<Vec<Entry>>,
+    ) {
         let (store, partition) = (self.store.clone(), self.partition.clone());
         let journal_writer = JournalWriter::new(
             self.runtime.clone(),
             store,
             partition,
             token,
+            rewrites,
             OwnedSender::new(token, self.sender.clone()),
             entries,
         );

@@ -5,7 +5,8 @@ use std::{sync::Arc, time::Duration};
 
 use control_plane_runtime::Runtime;
 use control_plane_store::{
-    Batch, CommitError, Store, Version, owner, record,
+    Batch, CommitError, Store, Version, owner,
+    record::{self, Rewrites},
     records::{Ended, Stopped, excerpt},
 };
 use futures::{
@@ -35,6 +36,7 @@ impl<R: Runtime> Enforcer<R> {
             store: self.store.clone(),
             partition: self.partition.clone(),
             token,
+            rewrites: Rewrites::default(),
         };
         let stopped = match violated {
             Some(why) => {
@@ -137,6 +139,7 @@ struct StopRecord<R> {
     store: Arc<dyn Store>,
     partition: PartitionId,
     token: FencingToken,
+    rewrites: Rewrites,
 }
 
 impl<R: Runtime> StopRecord<R> {
@@ -144,7 +147,13 @@ impl<R: Runtime> StopRecord<R> {
     async fn read(&self) -> Result<Option<Stopped>, Error> {
         loop {
             match record::load::<Stopped>(&*self.store, &self.partition, "").await {
-                Ok(stopped) => return Ok(stopped.map(|it| it.value).filter(Stopped::holds)),
+                Ok(stopped) => {
+                    let noted = stopped.map(|stored| {
+                        self.rewrites.note(&self.partition, "", &stored);
+                        stored.value
+                    });
+                    return Ok(noted.filter(Stopped::holds));
+                }
                 Err(error @ control_plane_store::Error::Unavailable { .. }) => {
                     tracing::warn!(%error, "cannot read whether enforcement stopped itself; trying again");
                     self.runtime.sleep(AGAIN).await;
@@ -159,7 +168,7 @@ impl<R: Runtime> StopRecord<R> {
         let owner = owner::key(&self.partition);
         let batch = Batch::new()
             .expect_at(owner, Version(self.token.0))
-            .write(record::put(&self.partition, "", stopped)?);
+            .write(self.rewrites.put(&self.partition, "", stopped)?);
         loop {
             match self.store.commit(batch.clone()).await {
                 Ok(_) => return Ok(true),

@@ -10,7 +10,7 @@ use control_plane_runtime::Runtime;
 use control_plane_store::{
     Store,
     incarnations::{self, Incarnations},
-    record::{self, Record},
+    record::{self, Record, Rewrites},
     records::{Approval, AssetRecord, Floor, GroupHead, Orphaned, Override, Owned, Pause, Taken},
 };
 use futures::{StreamExt, channel::mpsc::UnboundedSender, future::Either};
@@ -32,6 +32,8 @@ pub(super) struct Intent<R> {
     store: Arc<dyn Store>,
     partition: PartitionId,
     incarnations: Arc<Incarnations<dyn Store>>,
+    /// What is unknown in the records that were read: the journal writer keeps it.
+    rewrites: Rewrites,
     /// Whether reads are repeated while the store cannot be reached; otherwise they fail.
     patient: bool,
 }
@@ -42,14 +44,21 @@ impl<R: Runtime> Intent<R> {
         store: Arc<dyn Store>,
         partition: PartitionId,
         incarnations: Arc<Incarnations<dyn Store>>,
+        rewrites: Rewrites,
     ) -> Self {
         Self {
             runtime,
             store,
             partition,
             incarnations,
+            rewrites,
             patient: false,
         }
+    }
+
+    /// What is unknown in the records that were read.
+    pub(super) fn rewrites(&self) -> Rewrites {
+        self.rewrites.clone()
     }
 
     /// Waits for a first incarnation, then reads all records. A read that fails because the store cannot be reached is
@@ -83,7 +92,10 @@ impl<R: Runtime> Intent<R> {
     async fn load<T: Record>(&self) -> Result<Option<T>, Error> {
         let load = async || Ok(record::load::<T>(&*self.store, &self.partition, "").await?);
         let stored = self.read(load).await?;
-        Ok(stored.map(|stored| stored.value))
+        Ok(stored.map(|stored| {
+            self.rewrites.note(&self.partition, "", &stored);
+            stored.value
+        }))
     }
 
     /// Reads all records of the partition, with `newest` as the newest incarnation.
@@ -202,10 +214,11 @@ impl<R: Runtime> Intent<R> {
     async fn all<T: Record>(&self) -> Result<Vec<(String, T)>, Error> {
         let load = async || Ok(record::load_all::<T>(&*self.store, &self.partition).await?);
         let all = self.read(load).await?;
-        Ok(all
-            .into_iter()
-            .map(|(name, stored)| (name, stored.value))
-            .collect())
+        let noted = |(name, stored): (String, record::Stored<T>)| {
+            self.rewrites.note(&self.partition, &name, &stored);
+            (name, stored.value)
+        };
+        Ok(all.into_iter().map(noted).collect())
     }
 
     /// Waits for the first incarnation.

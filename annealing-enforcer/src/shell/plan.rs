@@ -8,7 +8,12 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
 use control_plane_runtime::{Runtime, timeout_at};
-use control_plane_store::{Store, incarnations::Incarnations, record, records::Stopped};
+use control_plane_store::{
+    Store,
+    incarnations::Incarnations,
+    record::{self, Rewrites},
+    records::Stopped,
+};
 use futures::{StreamExt, channel::mpsc, stream};
 use plugin_sdk::{
     Actuation, AssetIntent, BoxError, Diff, DiffRequest, PinEvent, RehearsedRollouts, Run,
@@ -152,6 +157,7 @@ impl<R: Runtime> Planner<R> {
             self.store.clone(),
             self.partition.clone(),
             self.incarnations.clone(),
+            Rewrites::default(),
         );
         let newest = intent.latest().await?;
         let newest = newest.unwrap_or_else(|| incarnation.clone());

@@ -57,7 +57,9 @@ pub fn share_domains(targets: &mut [Target]) {
 fn domains(asset: &Asset) -> Arc<[Arc<str>]> {
     let cluster = asset.addon::<PhysicalCluster>().ok().flatten();
     let mut domains: Vec<Arc<str>> = cluster.into_iter().map(|at| at.cluster.into()).collect();
-    match asset.addon::<ImpactedDomains>().ok().flatten() {
+    // What this version cannot read, a newer version sealed: it may be any domain.
+    let impacted = asset.addon::<ImpactedDomains>();
+    match impacted.unwrap_or(Some(ImpactedDomains::Global)) {
         Some(ImpactedDomains::Global) => domains.clear(),
         Some(ImpactedDomains::Domains(hurt)) => {
             for domain in hurt {

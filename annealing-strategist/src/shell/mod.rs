@@ -87,7 +87,7 @@ impl<R: Runtime> Attached<R> {
         };
         task_failure.0.set(None);
         let (work, steps) = mpsc::unbounded();
-        let stepping = Steps::new(&strategist, actuator, steps).run();
+        let stepping = Steps::new(&strategist, actuator, steps, remembered.rewrites).run();
         let mut stepping = Box::pin(stepping).fuse();
         let mut beside = Session {
             strategist: strategist.clone(),

@@ -6,7 +6,7 @@ use std::{
 };
 
 use control_plane_runtime::Runtime;
-use control_plane_store::{Store, Write, incarnations::Incarnations, record};
+use control_plane_store::{Store, Write, incarnations::Incarnations, record::Rewrites};
 use futures::{StreamExt, channel::mpsc::UnboundedReceiver};
 use plugin_sdk::{Actuation, Actuator, BoxError, Pin};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo, PartitionId};
@@ -77,6 +77,7 @@ pub(super) struct Steps {
     incarnations: Arc<Incarnations<dyn Store>>,
     actuator: Arc<dyn Actuator<Write = Write>>,
     work: UnboundedReceiver<Work>,
+    rewrites: Rewrites,
 }
 
 impl Steps {
@@ -84,12 +85,14 @@ impl Steps {
         strategist: &Strategist<R>,
         actuator: Arc<dyn Actuator<Write = Write>>,
         work: UnboundedReceiver<Work>,
+        rewrites: Rewrites,
     ) -> Self {
         Self {
             partition: strategist.partition.clone(),
             incarnations: strategist.incarnations.clone(),
             actuator,
             work,
+            rewrites,
         }
     }
 
@@ -129,24 +132,24 @@ impl Steps {
         let partition = &self.partition;
         match record {
             Record::Rollout(rollout) => {
-                record::put(partition, &Rollout::name(policy, rollout.id), &*rollout)
+                self.rewrites
+                    .put(partition, &Rollout::name(policy, rollout.id), &*rollout)
             }
-            Record::Forget(id) => Ok(record::delete::<Rollout>(
-                partition,
-                &Rollout::name(policy, id),
-            )),
-            Record::Target(asset, Some(row)) => record::put(partition, &name(policy, &asset), &row),
-            Record::Target(asset, None) => Ok(record::delete::<TargetRecord>(
-                partition,
-                &name(policy, &asset),
-            )),
+            Record::Forget(id) => Ok(self
+                .rewrites
+                .delete::<Rollout>(partition, &Rollout::name(policy, id))),
+            Record::Target(asset, Some(row)) => {
+                self.rewrites.put(partition, &name(policy, &asset), &row)
+            }
+            Record::Target(asset, None) => Ok(self
+                .rewrites
+                .delete::<TargetRecord>(partition, &name(policy, &asset))),
             Record::Quarantine(asset, Some(row)) => {
-                record::put(partition, &name(policy, &asset), &row)
+                self.rewrites.put(partition, &name(policy, &asset), &row)
             }
-            Record::Quarantine(asset, None) => Ok(record::delete::<Quarantined>(
-                partition,
-                &name(policy, &asset),
-            )),
+            Record::Quarantine(asset, None) => Ok(self
+                .rewrites
+                .delete::<Quarantined>(partition, &name(policy, &asset))),
         }
     }
 }

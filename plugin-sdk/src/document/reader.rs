@@ -10,6 +10,9 @@ use serde::{
 
 use super::{Name, Node, Value, located, path::write_key};
 
+/// Start of the names of the framework's own types.
+const OWN: &str = "prodspec.";
+
 /// The path of a value from the outermost value of its document.
 #[derive(Debug, Clone, Copy)]
 enum Path<'p> {
@@ -177,9 +180,28 @@ impl<'de> Deserializer<'de> for Reader<'de, '_> {
         .map_err(|wrong| self.misread(wrong))
     }
 
+    /// The framework's own types ignore unknown fields, because a newer program version may have written them. In a
+    /// document they are mistakes.
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Misread> {
+        if let (true, Value::Map(entries)) = (name.starts_with(OWN), &self.node.value)
+            && let Some((name, _)) = entries
+                .iter()
+                .find(|(name, _)| !fields.contains(&&*name.text))
+        {
+            let wrong = <Misread as de::Error>::unknown_field(&name.text, fields);
+            return Err(wrong.at(name.line, name.column, &Path::Key(self.path, &name.text)));
+        }
+        self.deserialize_any(visitor)
+    }
+
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf
-        unit unit_struct seq tuple tuple_struct map struct identifier ignored_any
+        unit unit_struct seq tuple tuple_struct map identifier ignored_any
     }
 }
 

@@ -41,6 +41,19 @@ async fn recorded(store: &MemoryStore) -> Vec<SealOverride> {
     all.unwrap().into_iter().map(|(_, it)| it.value).collect()
 }
 
+#[test]
+fn old_and_new_versions_take_turns_on_overrides_and_remarks() {
+    let mut used = word("shrink-guard");
+    used.used = Some(crate::overrides::UsedBySeal {
+        at: NOW,
+        incarnation: IncarnationNo(2),
+    });
+    control_plane_store::conformance::record(&used, &[]);
+    let warnings = Problem::new("soon full").warning().into();
+    let content = Digest::of(b"this");
+    control_plane_store::conformance::record(&Remarks { content, warnings }, &[]);
+}
+
 /// Drafts, seals and accepts the items of a manifest.
 async fn seal(
     seals: &StoreSealer,

@@ -34,7 +34,7 @@ pub struct Asset(Block);
 /// asset's content last changed. It names no line, because a line would be wrong after the next edit of the document;
 /// the path leads to the line of any later day. The revision of the source is in the header of the incarnation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default)]
 pub struct Provenance {
     /// The name of the generator that made the asset.
     pub generator: String,

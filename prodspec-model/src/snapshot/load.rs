@@ -13,7 +13,6 @@ use crate::{digest::Digest, id::IncarnationNo};
 /// The descriptor of a snapshot without the content of its packs. It is small and is kept with the incarnation's
 /// header.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Root {
     assets: Option<Location>,
     references: Option<Location>,
@@ -24,7 +23,6 @@ pub struct Root {
 
 /// The part of one pack that is live in a snapshot: `live` units of 8 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Reach {
     no: IncarnationNo,
     live: u32,

@@ -20,7 +20,6 @@ pub(super) const NODE: u32 = 1 << 31;
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
-#[serde(deny_unknown_fields)]
 pub struct Location {
     pub(super) pack: u32,
     /// The offset in the pack, in units of 8 bytes.

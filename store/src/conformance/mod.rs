@@ -1,5 +1,5 @@
 //! The conformance suite (feature `testing`): checks that a backend keeps the guarantees of [`Store`]. Every backend
-//! has to pass it.
+//! has to pass it. [`record()`] checks a type of records.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -14,6 +14,9 @@ use crate::Store;
 
 mod commits;
 mod reads;
+mod record;
+
+pub use record::record;
 
 /// Creates stores of the backend under test.
 ///

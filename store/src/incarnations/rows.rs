@@ -8,16 +8,17 @@
 //! sealing/PARTITION                    written by each writer or remover of chunks beyond the head
 //! ```
 
+use plugin_sdk::BoxError;
 use prodspec_model::{
     Digest, IncarnationNo, PartitionId, Snapshot, canonical, incarnation::Header, snapshot::Root,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::{Error, Key, KeyRange, Record, Topic, record};
 
 /// The row that names the incarnation in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct HeadRow {
     pub(super) incarnation: IncarnationNo,
     pub(super) digest: Digest,
@@ -29,11 +30,35 @@ impl Record for HeadRow {
 
 /// The row of one incarnation: everything but its packs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "Stored")]
 pub(super) struct SealedRow {
     pub(super) header: Header,
     pub(super) root: Root,
     sum: Digest,
+    /// The digest of header and root as they are stored, with fields that only a newer version knows.
+    #[serde(skip)]
+    found: Digest,
+}
+
+/// The row of one incarnation as it is stored.
+#[derive(Deserialize)]
+struct Stored {
+    header: Value,
+    root: Value,
+    sum: Digest,
+}
+
+impl TryFrom<Stored> for SealedRow {
+    type Error = BoxError;
+
+    fn try_from(Stored { header, root, sum }: Stored) -> Result<Self, BoxError> {
+        Ok(Self {
+            found: self::sum(&header, &root)?,
+            header: serde_json::from_value(header)?,
+            root: serde_json::from_value(root)?,
+            sum,
+        })
+    }
 }
 
 impl Record for SealedRow {
@@ -43,13 +68,18 @@ impl Record for SealedRow {
 impl SealedRow {
     pub(super) fn new(header: Header, root: Root) -> Result<Self, Error> {
         let sum = sum(&header, &root)?;
-        Ok(Self { header, root, sum })
+        Ok(Self {
+            header,
+            root,
+            sum,
+            found: sum,
+        })
     }
 
     /// Checks that the row is the one that was sealed as `no`.
     pub(super) fn check(self, partition: &PartitionId, no: IncarnationNo) -> Result<Self, Error> {
         let fits = self.header.id.no == no && &self.header.id.partition == partition;
-        if fits && sum(&self.header, &self.root)? == self.sum {
+        if fits && self.found == self.sum {
             return Ok(self);
         }
         let key = record::key(partition, Self::KIND, &name(no));
@@ -60,7 +90,7 @@ impl SealedRow {
     }
 }
 
-fn sum(header: &Header, root: &Root) -> Result<Digest, Error> {
+fn sum(header: &impl Serialize, root: &impl Serialize) -> Result<Digest, Error> {
     let bytes = canonical::to_bytes(&(header, root));
     bytes
         .map(|bytes| Digest::of(&bytes))
@@ -69,7 +99,6 @@ fn sum(header: &Header, root: &Root) -> Result<Digest, Error> {
 
 /// The row of one pack: everything but its bytes.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct PackRow {
     pub(super) bytes: u64,
     pub(super) digest: Digest,

@@ -2,9 +2,12 @@
 //! force, pins, orphans.
 
 use jiff::Timestamp;
-use plugin_sdk::{Claim, Pin};
-use prodspec_model::{AssetId, Digest, IncarnationNo, addons::Edge};
-use serde::{Deserialize, Serialize};
+use plugin_sdk::{Claim, Key, Pin};
+use prodspec_model::{
+    AssetId, Digest, IncarnationNo,
+    addons::{self, Edge},
+};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::OpenPush;
 use crate::record::Record;
@@ -21,8 +24,11 @@ pub struct AssetRecord {
     /// A push that was admitted and whose outcome is not recorded. Written durably before the push starts.
     pub open: Option<OpenPush>,
     /// All edges that production may have: those of the content last found in sync, and of all pushes since.
+    #[serde(deserialize_with = "addons::edges")]
     pub edges: Vec<Edge>,
-    /// Claims of its push that the asset still holds.
+    /// Claims of its push that the asset still holds. One of a kind that this program version does not know is an
+    /// exclusive one under a key that no push claims.
+    #[serde(deserialize_with = "claims")]
     pub claims: Vec<Claim>,
     /// Set if the asset's own health check refused the content pushed last. Cleared when the pin moves, and by the next
     /// push.
@@ -43,6 +49,15 @@ pub struct MovedRecord {
     pub from: AssetId,
     /// `true`: the asset was pushed under the new id since.
     pub pushed: bool,
+}
+
+fn claims<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Claim>, D::Error> {
+    let all = Vec::<serde_json::Value>::deserialize(from)?.into_iter();
+    let read = |value: serde_json::Value| {
+        let claim = Claim::deserialize(&value);
+        claim.unwrap_or_else(|_| Claim::Exclusive(Key::from(&*value.to_string())))
+    };
+    Ok(all.map(read).collect())
 }
 
 /// Content and time with which an asset was last found in sync.
@@ -74,6 +89,7 @@ pub struct Floor {
 
 impl Record for Floor {
     const KIND: &'static str = "floor";
+    const SAME: &'static [&'static str] = &["incarnation"];
 }
 
 /// The newest incarnation that enforcement has taken in, with all its consequences for pins and orphans.
@@ -85,6 +101,7 @@ pub struct Taken {
 
 impl Record for Taken {
     const KIND: &'static str = "taken";
+    const SAME: &'static [&'static str] = &["incarnation"];
 }
 
 /// An asset that left intent without a turndown. Its resource is left alone.
@@ -97,11 +114,13 @@ pub struct Orphaned {
     /// Canonical JSON of the asset when it left: enough to diff it and to know its edges.
     pub asset: String,
     /// Edges that production may have in addition to those of `asset`.
+    #[serde(deserialize_with = "addons::edges")]
     pub edges: Vec<Edge>,
 }
 
 impl Record for Orphaned {
     const KIND: &'static str = "orphan";
+    const SAME: &'static [&'static str] = &["at"];
 }
 
 /// The pin of an asset that does not follow its default. [`Pin::Default`] is never stored: the record is deleted.

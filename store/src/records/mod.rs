@@ -33,3 +33,6 @@ pub fn is_history(key: &str) -> bool {
     key.strip_prefix(Decisions::KIND)
         .is_some_and(|rest| rest.starts_with('/'))
 }
+
+#[cfg(test)]
+mod tests;

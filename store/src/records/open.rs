@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
 use plugin_sdk::{FencingToken, Guard};
-use prodspec_model::{AssetId, Digest, IncarnationNo, TypeName};
-use serde::{Deserialize, Serialize};
+use prodspec_model::{AssetId, Digest, IncarnationNo, TypeName, tolerant};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::record::Record;
 
@@ -23,11 +23,17 @@ pub struct OpenPush {
     /// Type whose plugin is called. The asset may have another type by now.
     pub type_name: TypeName,
     /// How the provider treats calls of earlier owners, as registered when the push was admitted.
+    /// One that this program version does not know is advisory: the enforcer waits.
+    #[serde(deserialize_with = "guard")]
     pub guard: Guard,
     /// Value of [`Owned::total`] at which the call has certainly ended. A takeover does not start this wait again.
     pub until: Duration,
     /// Consumers or providers on which the push relies.
     pub relies_on: ReliedOn,
+}
+
+fn guard<'de, D: Deserializer<'de>>(from: D) -> Result<Guard, D::Error> {
+    tolerant::known_or(from, |_| Guard::Advisory)
 }
 
 /// How long the partition has been owned in total, by any process.

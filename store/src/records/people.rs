@@ -3,8 +3,8 @@
 
 use jiff::Timestamp;
 use plugin_sdk::{CheckName, FencingToken};
-use prodspec_model::{AssetId, Digest, IncarnationNo, TypeName};
-use serde::{Deserialize, Serialize};
+use prodspec_model::{AssetId, Digest, IncarnationNo, TypeName, tolerant};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::record::Record;
 
@@ -64,7 +64,8 @@ impl std::fmt::Display for Scope {
 /// A pause: no push starts in its scope. Recorded under its scope; the last pause of each scope is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
-    /// The assets that are paused.
+    /// The assets that are paused. A scope that this program version does not know is the whole partition.
+    #[serde(deserialize_with = "scope")]
     pub scope: Scope,
     /// The operator who paused them, and the reason.
     #[serde(flatten)]
@@ -78,8 +79,13 @@ pub struct Pause {
     pub resumed: Option<Ended>,
 }
 
+fn scope<'de, D: Deserializer<'de>>(from: D) -> Result<Scope, D::Error> {
+    tolerant::known_or(from, |_| Scope::Partition)
+}
+
 impl Record for Pause {
     const KIND: &'static str = "pause";
+    const SAME: &'static [&'static str] = &["at"];
 }
 
 impl Pause {

@@ -15,4 +15,5 @@ pub struct GroupHead {
 
 impl Record for GroupHead {
     const KIND: &'static str = "group";
+    const SAME: &'static [&'static str] = &["incarnation"];
 }

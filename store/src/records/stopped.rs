@@ -24,6 +24,7 @@ pub struct Stopped {
 
 impl Record for Stopped {
     const KIND: &'static str = "stopped";
+    const SAME: &'static [&'static str] = &["at"];
 }
 
 impl Stopped {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use control_plane_store::{
     Error, Key, Store, Versioned, Write,
-    record::{self, Record as _},
+    record::{self, Record as _, Rewrites},
     records::{Decision, Decisions},
 };
 use prodspec_model::{AssetId, IncarnationNo, PartitionId};
@@ -17,6 +17,8 @@ const AT_HAND: usize = 4096;
 /// The decisions on record, as far as an ownership has read them.
 pub(super) struct History {
     partition: PartitionId,
+    /// What is unknown in the decisions at hand.
+    rewrites: Rewrites,
     /// The decisions of the assets decided on lately.
     at_hand: BTreeMap<AssetId, Decisions>,
     /// Assets whose decisions cannot be read: their records are not written again.
@@ -30,6 +32,7 @@ impl History {
     pub(super) fn new(partition: &PartitionId) -> Self {
         Self {
             partition: partition.clone(),
+            rewrites: Rewrites::default(),
             at_hand: BTreeMap::new(),
             unreadable: BTreeSet::new(),
             told_unread: false,
@@ -47,6 +50,8 @@ impl History {
             true => self.references.keep_unread(&mut self.at_hand),
             false => self.at_hand.clear(),
         }
+        let kept: BTreeSet<Key> = self.at_hand.keys().map(|asset| self.key(asset)).collect();
+        self.rewrites.retain(|key| kept.contains(key));
     }
 
     /// Those of `assets` whose decisions have to be read before more are added.
@@ -70,6 +75,9 @@ impl History {
         let known = row.map(|row| record::decode::<Decisions>(&key, &row));
         match known.transpose() {
             Ok(known) => {
+                if let Some(stored) = &known {
+                    self.rewrites.note(&self.partition, asset.as_str(), stored);
+                }
                 let known = known.map(|stored| stored.value).unwrap_or_default();
                 self.tell_unread(&asset, &known);
                 self.at_hand.insert(asset, known);
@@ -128,7 +136,7 @@ impl History {
     pub(super) fn write(&self, asset: &AssetId) -> Result<Write, Error> {
         let kept = self.at_hand.get(asset);
         let kept = kept.filter(|decisions| !decisions.is_empty());
-        put_or_delete(&self.partition, asset.as_str(), kept)
+        put_or_delete(&self.partition, &self.rewrites, asset.as_str(), kept)
     }
 
     /// Reads and counts one more page of decisions, and returns the assets on it. To be called while everything written

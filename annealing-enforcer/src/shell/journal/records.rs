@@ -2,7 +2,7 @@
 
 use control_plane_store::{
     Error, Write,
-    record::{self, Record as Stored},
+    record::{Record as Stored, Rewrites},
     records::{AssetRecord, Floor, GroupHead, Orphaned, Taken},
 };
 use plugin_sdk::Pin;
@@ -10,31 +10,36 @@ use prodspec_model::PartitionId;
 
 use crate::kernel::Record;
 
-/// Returns the write of a record. `None`: the record belongs to the history of decisions.
+/// Returns the write of a record, with the fields that `rewrites` keeps for it. `None`: the record belongs to the history
+/// of decisions.
 ///
 /// # Errors
 /// When the record is too large.
-pub(super) fn write(partition: &PartitionId, record: Record) -> Result<Option<Write>, Error> {
+pub(super) fn write(
+    partition: &PartitionId,
+    rewrites: &Rewrites,
+    record: Record,
+) -> Result<Option<Write>, Error> {
     let write = match record {
         Record::Asset(asset, state) => {
-            put_or_delete::<AssetRecord>(partition, asset.as_str(), state.as_ref())
+            put_or_delete::<AssetRecord>(partition, rewrites, asset.as_str(), state.as_ref())
         }
         Record::Orphan(asset, state) => {
-            put_or_delete::<Orphaned>(partition, asset.as_str(), state.as_ref())
+            put_or_delete::<Orphaned>(partition, rewrites, asset.as_str(), state.as_ref())
         }
         Record::Pin(asset, pin) => {
             let kept = Some(&pin).filter(|pin| **pin != Pin::Default);
-            put_or_delete(partition, asset.as_str(), kept)
+            put_or_delete(partition, rewrites, asset.as_str(), kept)
         }
         Record::Head(policy, incarnation) => {
-            record::put(partition, policy.as_str(), &GroupHead { incarnation })
+            rewrites.put(partition, policy.as_str(), &GroupHead { incarnation })
         }
-        Record::Taken(incarnation) => record::put(partition, "", &Taken { incarnation }),
-        Record::Owned(owned) => record::put(partition, "", &owned),
-        Record::Floor(incarnation) => record::put(partition, "", &Floor { incarnation }),
-        Record::Pause(word) => record::put(partition, &word.scope.to_string(), &word),
-        Record::Approval(word) => record::put(partition, &word.name(), &word),
-        Record::Override(word) => record::put(partition, &word.name(), &word),
+        Record::Taken(incarnation) => rewrites.put(partition, "", &Taken { incarnation }),
+        Record::Owned(owned) => rewrites.put(partition, "", &owned),
+        Record::Floor(incarnation) => rewrites.put(partition, "", &Floor { incarnation }),
+        Record::Pause(word) => rewrites.put(partition, &word.scope.to_string(), &word),
+        Record::Approval(word) => rewrites.put(partition, &word.name(), &word),
+        Record::Override(word) => rewrites.put(partition, &word.name(), &word),
         Record::Decision(..) | Record::Renamed(..) | Record::Gone(_) => return Ok(None),
     };
     write.map(Some)
@@ -43,11 +48,12 @@ pub(super) fn write(partition: &PartitionId, record: Record) -> Result<Option<Wr
 /// The write that leaves `state` in the store under `name`, or nothing.
 pub(super) fn put_or_delete<T: Stored>(
     partition: &PartitionId,
+    rewrites: &Rewrites,
     name: &str,
     state: Option<&T>,
 ) -> Result<Write, Error> {
     match state {
-        Some(state) => record::put(partition, name, state),
-        None => Ok(record::delete::<T>(partition, name)),
+        Some(state) => rewrites.put(partition, name, state),
+        None => Ok(rewrites.delete::<T>(partition, name)),
     }
 }

@@ -12,7 +12,8 @@ use control_plane_runtime::TokioRuntime;
 use control_plane_store::{
     Batch, MemoryStore, Store, Write, limit,
     memory::Point,
-    owner, record,
+    owner,
+    record::{self, Rewrites},
     records::{Decision, Decisions, Trigger},
 };
 use futures::{
@@ -43,7 +44,15 @@ async fn journal_writer(
     let (inputs, said) = mpsc::unbounded();
     let inside = OwnedSender::new(token, inputs);
     let (runtime, store) = (TokioRuntime::current(), Arc::new(store.clone()));
-    let journal_writer = JournalWriter::new(runtime, store, partition, token, inside, taken);
+    let journal_writer = JournalWriter::new(
+        runtime,
+        store,
+        partition,
+        token,
+        Rewrites::default(),
+        inside,
+        taken,
+    );
     (tokio::spawn(journal_writer.run()), said)
 }
 

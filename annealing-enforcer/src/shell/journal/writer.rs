@@ -7,6 +7,7 @@ use control_plane_store::{
     Error, Store, Write,
     journal::{Journal, Outcome, Ticket},
     owner,
+    record::Rewrites,
 };
 use futures::{FutureExt, StreamExt, channel::mpsc::UnboundedReceiver};
 use plugin_sdk::{FencingToken, with_causes};
@@ -62,6 +63,7 @@ pub(crate) struct JournalWriter<R> {
     events: OwnedSender,
     entries: UnboundedReceiver<Vec<Entry>>,
     journal: Journal,
+    rewrites: Rewrites,
     history: History,
     /// Requests that wait until it is known which incarnations decisions refer to.
     retiring: Vec<Retiring>,
@@ -75,6 +77,7 @@ impl<R: Runtime> JournalWriter<R> {
         store: Arc<dyn Store>,
         partition: PartitionId,
         token: FencingToken,
+        rewrites: Rewrites,
         events: OwnedSender,
         entries: UnboundedReceiver<Vec<Entry>>,
     ) -> Self {
@@ -87,6 +90,7 @@ impl<R: Runtime> JournalWriter<R> {
             events,
             entries,
             journal,
+            rewrites,
             history,
             retiring: Vec::new(),
             written: 0,
@@ -255,7 +259,9 @@ impl<R: Runtime> JournalWriter<R> {
                     self.history.forget(&asset);
                     decided.insert(asset);
                 }
-                Entry::Kernel(record) => writes.extend(records::write(&self.partition, record)?),
+                Entry::Kernel(record) => {
+                    writes.extend(records::write(&self.partition, &self.rewrites, record)?);
+                }
             }
         }
         for asset in decided {

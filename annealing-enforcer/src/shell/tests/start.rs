@@ -3,9 +3,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use control_plane_store::{
-    CommitError, Key, KeyRange, Page, Topic, Version, Versioned, record, records::Decisions,
+    CommitError, Key, KeyRange, Page, Topic, Version, Versioned, record,
+    records::{AssetRecord, Decisions, Pause, Scope},
 };
 use futures::stream::BoxStream;
+use serde_json::{Value, json};
 
 use super::*;
 
@@ -58,6 +60,65 @@ async fn r5_decision_of_a_newer_version_is_kept_and_enforcement_goes_on() {
     let row = store.get(&[key]).await.unwrap().pop().unwrap().unwrap();
     let kept = String::from_utf8(row.value.to_vec()).unwrap();
     assert!(kept.contains(r#""foreseen":{"in":"a year"}"#), "{kept}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn fields_of_a_newer_version_are_kept_in_records_that_are_written_again() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let a = sealed(&store).await;
+    enforced(&store, 1, async |handle| {
+        let (scope, by) = (Scope::Asset(a.clone()), By::new("ada", "storm"));
+        let until = None;
+        handle
+            .tell(Command::Pause { scope, by, until })
+            .await
+            .unwrap();
+    })
+    .await;
+    // A newer version adds a field to each record of the asset.
+    let partition = PartitionId::new("test").unwrap();
+    let keys = [
+        record::key(
+            &partition,
+            <AssetRecord as record::Record>::KIND,
+            a.as_str(),
+        ),
+        record::key(&partition, <Decisions as record::Record>::KIND, a.as_str()),
+        record::key(
+            &partition,
+            <Pause as record::Record>::KIND,
+            &format!("asset/{a}"),
+        ),
+    ];
+    let read = async || {
+        let rows = store.get(&keys).await.unwrap();
+        let json = |row: &Option<Versioned>| serde_json::from_slice(&row.as_ref().unwrap().value);
+        let all: Vec<Value> = rows.iter().map(|row| json(row).unwrap()).collect();
+        all
+    };
+    let mut all = read().await;
+    for (record, at) in [(0, ""), (1, "/0"), (2, "")] {
+        all[record].pointer_mut(at).unwrap()["newer"] = json!({ "at": 1 });
+    }
+    let rows = keys.iter().zip(&all);
+    let newer = rows.fold(Batch::new(), |batch, (key, json)| {
+        batch.put(key.clone(), json.to_string())
+    });
+    store.commit(newer).await.unwrap();
+    // Production is another one, so the asset is pushed again once it is not paused.
+    enforced_by(&store, InMemoryProduction::new(), async |handle| {
+        let (scope, by) = (Scope::Asset(a.clone()), By::new("ada", "over"));
+        handle.tell(Command::Resume { scope, by }).await.unwrap();
+        let all = Settle::All(IncarnationNo(1));
+        handle.wait_settled(all, SOON).await.unwrap();
+    })
+    .await;
+    let now = read().await;
+    assert_eq!(now[0]["newer"], json!({ "at": 1 }), "{}", now[0]);
+    assert_eq!(now[1][0]["newer"], json!({ "at": 1 }), "{}", now[1]);
+    assert!(now[1].as_array().unwrap().len() > all[1].as_array().unwrap().len());
+    assert_eq!(now[2]["newer"], json!({ "at": 1 }), "{}", now[2]);
+    assert_ne!(now[2]["resumed"], Value::Null);
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,6 +6,7 @@ use std::{
 };
 
 use control_plane_runtime::Runtime;
+use control_plane_store::record::Rewrites;
 use plugin_sdk::{BoxError, PinStatus};
 use prodspec_model::{AssetId, Incarnation, Message, rollout::RolloutPolicy};
 
@@ -44,10 +45,11 @@ impl Memory {
     pub(super) async fn read<R: Runtime>(
         strategist: &Strategist<R>,
         latest: &Incarnation,
+        rewrites: &Rewrites,
     ) -> Result<Self, BoxError> {
-        let heads = Arc::new(heads_by_group(strategist).await?);
-        let newest = newest_by_group(strategist).await?;
-        let quarantine = failed_by_group(strategist).await?;
+        let heads = Arc::new(heads_by_group(strategist, rewrites).await?);
+        let newest = newest_by_group(strategist, rewrites).await?;
+        let quarantine = failed_by_group(strategist, rewrites).await?;
         let mut failed_in: BTreeMap<AssetId, BTreeSet<AssetId>> = BTreeMap::new();
         for (policy, failed) in &quarantine {
             for (asset, _) in failed {
@@ -60,7 +62,7 @@ impl Memory {
             heads: heads.clone(),
             newest,
             to: BTreeMap::new(),
-            rows: rows_by_group(strategist).await?,
+            rows: rows_by_group(strategist, rewrites).await?,
             holders: BTreeMap::new(),
             quarantine,
             failed_in,

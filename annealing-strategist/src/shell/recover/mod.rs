@@ -12,6 +12,7 @@ mod tests;
 use std::task::Poll;
 
 use control_plane_runtime::Runtime;
+use control_plane_store::record::Rewrites;
 use plugin_sdk::{BoxError, PinStatus};
 use prodspec_model::{AssetId, Incarnation};
 
@@ -31,6 +32,8 @@ pub(super) struct Group {
 pub(super) struct Remembered {
     pub(super) groups: Vec<Group>,
     pub(super) heads: Heads,
+    /// What is unknown in the records that were read.
+    pub(super) rewrites: Rewrites,
 }
 
 /// Reads the stored data of all groups. Other tasks run between two groups, however many there are.
@@ -39,8 +42,10 @@ pub(super) async fn remembered<R: Runtime>(
     latest: &Incarnation,
     pins: &[(AssetId, PinStatus)],
 ) -> Result<Remembered, BoxError> {
-    let memory = Memory::read(strategist, latest).await?;
-    let all = [pins, &records::unenforced(strategist, latest, pins).await?].concat();
+    let rewrites = Rewrites::default();
+    let memory = Memory::read(strategist, latest, &rewrites).await?;
+    let unenforced = records::unenforced(strategist, latest, pins, &rewrites).await?;
+    let all = [pins, &unenforced].concat();
     let mut pins = memory.pins_by_group(all);
     let mut groups = Vec::new();
     for policy in memory.policies() {
@@ -49,7 +54,11 @@ pub(super) async fn remembered<R: Runtime>(
         others_run().await;
     }
     let heads = memory.heads();
-    Ok(Remembered { groups, heads })
+    Ok(Remembered {
+        groups,
+        heads,
+        rewrites,
+    })
 }
 
 /// Lets other tasks of the thread run.

@@ -6,7 +6,7 @@ use control_plane_runtime::Runtime;
 use control_plane_store::{
     Store,
     incarnations::{self, Incarnations},
-    record::{self, Record},
+    record::{self, Record, Rewrites},
     records::GroupHead,
 };
 use plugin_sdk::{BoxError, Pin, PinStatus, SyncState};
@@ -20,9 +20,10 @@ use crate::{
 /// Reads the heads of groups, as far as retention has kept them.
 pub(super) async fn heads_by_group<R: Runtime>(
     strategist: &Strategist<R>,
+    rewrites: &Rewrites,
 ) -> Result<BTreeMap<AssetId, Incarnation>, BoxError> {
     let mut heads = BTreeMap::new();
-    for (policy, head) in named(all::<R, GroupHead>(strategist).await?) {
+    for (policy, head) in named(all::<R, GroupHead>(strategist, rewrites).await?) {
         if let Some(head) = kept(&strategist.incarnations, head.incarnation).await? {
             heads.insert(policy, head);
         }
@@ -33,9 +34,10 @@ pub(super) async fn heads_by_group<R: Runtime>(
 /// Reads the records of targets of each group, by asset.
 pub(super) async fn rows_by_group<R: Runtime>(
     strategist: &Strategist<R>,
+    rewrites: &Rewrites,
 ) -> Result<BTreeMap<AssetId, Vec<(AssetId, TargetRecord)>>, BoxError> {
     let mut rows: BTreeMap<AssetId, Vec<_>> = BTreeMap::new();
-    for (name, row) in all::<R, TargetRecord>(strategist).await? {
+    for (name, row) in all::<R, TargetRecord>(strategist, rewrites).await? {
         if let Some(asset) = named_in(&row.policy, &name) {
             let ours = rows.entry(row.policy.clone()).or_default();
             ours.push((asset, row));
@@ -49,11 +51,12 @@ pub(super) async fn unenforced<R: Runtime>(
     strategist: &Strategist<R>,
     latest: &Incarnation,
     told: &[(AssetId, PinStatus)],
+    rewrites: &Rewrites,
 ) -> Result<Vec<(AssetId, PinStatus)>, BoxError> {
     let told: BTreeSet<&AssetId> = told.iter().map(|(id, _)| id).collect();
     let mut at_hand = BTreeMap::new();
     let mut found = Vec::new();
-    for (id, pin) in named(all::<R, Pin>(strategist).await?) {
+    for (id, pin) in named(all::<R, Pin>(strategist, rewrites).await?) {
         if told.contains(&id) {
             continue;
         }
@@ -96,9 +99,10 @@ pub(in crate::shell) async fn kept(
 /// Reads the newest rollout of each group.
 pub(in crate::shell) async fn newest_by_group<R: Runtime>(
     strategist: &Strategist<R>,
+    rewrites: &Rewrites,
 ) -> Result<BTreeMap<AssetId, Rollout>, BoxError> {
     let mut newest: BTreeMap<AssetId, Rollout> = BTreeMap::new();
-    for (_, rollout) in all::<R, Rollout>(strategist).await? {
+    for (_, rollout) in all::<R, Rollout>(strategist, rewrites).await? {
         let known = newest.get(&rollout.policy).map(|known| known.id);
         if known.is_none_or(|known| known < rollout.id) {
             newest.insert(rollout.policy.clone(), rollout);
@@ -110,9 +114,10 @@ pub(in crate::shell) async fn newest_by_group<R: Runtime>(
 /// Reads the quarantined contents of each group, by asset.
 pub(in crate::shell) async fn failed_by_group<R: Runtime>(
     strategist: &Strategist<R>,
+    rewrites: &Rewrites,
 ) -> Result<BTreeMap<AssetId, Vec<(AssetId, Quarantined)>>, BoxError> {
     let mut failed_in: BTreeMap<AssetId, Vec<_>> = BTreeMap::new();
-    for (name, failed) in all::<R, Quarantined>(strategist).await? {
+    for (name, failed) in all::<R, Quarantined>(strategist, rewrites).await? {
         if let Some(asset) = named_in(&failed.policy, &name) {
             let ours = failed_in.entry(failed.policy.clone()).or_default();
             ours.push((asset, failed));
@@ -123,10 +128,14 @@ pub(in crate::shell) async fn failed_by_group<R: Runtime>(
 
 async fn all<R: Runtime, T: Record>(
     strategist: &Strategist<R>,
+    rewrites: &Rewrites,
 ) -> Result<Vec<(String, T)>, BoxError> {
     let all = record::load_all::<T>(&*strategist.store, &strategist.partition).await?;
-    let values = all.into_iter().map(|(name, stored)| (name, stored.value));
-    Ok(values.collect())
+    let noted = |(name, stored): (String, record::Stored<T>)| {
+        rewrites.note(&strategist.partition, &name, &stored);
+        (name, stored.value)
+    };
+    Ok(all.into_iter().map(noted).collect())
 }
 
 fn named<T>(all: Vec<(String, T)>) -> Vec<(AssetId, T)> {

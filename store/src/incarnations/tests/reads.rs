@@ -9,7 +9,8 @@ use std::{
 };
 
 use futures::{FutureExt, executor::block_on};
-use prodspec_model::{Incarnation, IncarnationNo};
+use prodspec_model::{Digest, Incarnation, IncarnationNo, canonical, tolerant::newer};
+use serde_json::json;
 
 use super::{START, asset, history, next, open, partition, same};
 use crate::{
@@ -126,4 +127,29 @@ fn headers_are_listed_and_found_by_time() {
     assert_eq!(at(60).as_ref(), Some(all[0].header()));
     assert_eq!(at(179).as_ref(), Some(all[1].header()));
     assert_eq!(at(9_999).as_ref(), Some(all[11].header()));
+}
+
+#[test]
+fn incarnation_with_fields_of_a_newer_version_is_read() {
+    let store = MemoryStore::new();
+    let all = history(&store, 2);
+    let key = crate::Key::from("incarnation/shakespeare/0000000002");
+    let row = block_on(store.get(std::slice::from_ref(&key))).unwrap();
+    let sealed: serde_json::Value =
+        serde_json::from_slice(&row[0].as_ref().unwrap().value).unwrap();
+    for (at, mut newer) in newer(&sealed, &["/header/sources"]) {
+        let summed = canonical::to_bytes(&(&newer["header"], &newer["root"])).unwrap();
+        newer["sum"] = json!(Digest::of(&summed));
+        let put = Batch::new().put(key.clone(), newer.to_string());
+        block_on(store.commit(put)).unwrap();
+        let read = block_on(open(&store).load(all[1].no()));
+        assert!(same(&read.unwrap(), &all[1]), "a field more in `{at}`");
+        // A field that was changed after the seal is damage, also if only a newer version knows it.
+        if at.starts_with("/header") {
+            newer["header"]["from_a_newer_version"] = json!("another");
+            let put = Batch::new().put(key.clone(), newer.to_string());
+            block_on(store.commit(put)).unwrap();
+            block_on(open(&store).load(all[1].no())).unwrap_err();
+        }
+    }
 }
