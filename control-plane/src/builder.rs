@@ -10,8 +10,8 @@ use annealing_strategist::{
 use control_plane_runtime::{Runtime, TokioRuntime};
 use control_plane_store::{Store, incarnations::Incarnations, owner::ProcessId};
 use plugin_sdk::{
-    AssetType, CheckRequest, EditableSource, Generator, Health, HealthRequest, SelectRequest,
-    Selection, SourceOfTruth, Validator, Verdict,
+    AddonType, AssetType, CheckRequest, EditableSource, Generator, Health, HealthRequest,
+    SelectRequest, Selection, SourceOfTruth, Validator, Verdict,
     service::{AllTargets, Checks, Healthy, Proceed, StackService},
 };
 use prodspec_gen::{Pipeline, Table, pipeline};
@@ -165,6 +165,11 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
     pub fn asset_type<T: DeserializeOwned + 'static>(mut self, declared: AssetType<T>) -> Self {
         self.types.entry(declared.name().into()).or_default();
         self.generation(|builder| builder.asset_type(declared))
+    }
+
+    /// Declares an addon type: what an addon of this type must be.
+    pub fn addon_type<A: Message>(self, declared: AddonType<A>) -> Self {
+        self.generation(|builder| builder.addon_type(declared))
     }
 
     /// Declares a type that no plugin pushes: a concept or a group to which other assets refer.

@@ -1,5 +1,7 @@
 //! Declarations of asset types: how a payload is read, which capacity it intends, and what makes it valid.
 
+mod addon;
+mod read;
 mod view;
 
 use std::{collections::BTreeMap, marker::PhantomData, sync::Arc};
@@ -8,17 +10,17 @@ use prodspec_model::{Asset, Message, TypeName, addons};
 use schemars::{JsonSchema, schema_for};
 use serde::de::DeserializeOwned;
 
-pub use self::view::AssetView;
-use crate::{
-    document::misfit,
-    problem::{Problem, Problems},
+pub use self::{addon::AddonType, view::AssetView};
+use self::{
+    addon::KnownAddon,
+    read::{Read, reads_as},
 };
+use crate::problem::{Problem, Problems};
 
 /// The capacity that an asset intends to have: from unit to amount. Units are names that the types agree on, such as
 /// `qps`.
 pub type Capacity = BTreeMap<String, u64>;
 
-type Read = Arc<dyn Fn(&str) -> Option<Problem> + Send + Sync>;
 type Intends = Arc<dyn Fn(&Asset) -> Option<Capacity> + Send + Sync>;
 type Valid = Arc<dyn Fn(&AssetView<'_>, &mut Problems) + Send + Sync>;
 
@@ -58,7 +60,7 @@ struct Known {
 }
 
 impl<T: Message> AssetType<T> {
-    /// Declares `T` with a single condition: its payloads must deserialize as `T`.
+    /// Declares `T` with a single condition: its payloads must deserialize as `T`, without fields that `T` does not have.
     pub fn new() -> Self {
         Self::of(T::TYPE.into())
     }
@@ -159,26 +161,11 @@ impl<T: Message> Default for AssetType<T> {
     }
 }
 
-fn reads_as<T: DeserializeOwned>() -> Read {
-    Arc::new(|json| {
-        serde_json::from_str::<T>(json)
-            .err()
-            .map(|error| misfit::<T>(json).unwrap_or_else(|| Problem::new(error)))
-    })
-}
-
-/// The declaration of one addon type.
-#[derive(Clone)]
-struct Addon {
-    read: Read,
-    schema: Option<serde_json::Value>,
-}
-
 /// All asset types and addon types that a pipeline knows. The default contains the well-known addons and no asset type.
 #[derive(Clone)]
 pub struct AssetTypes {
     payloads: BTreeMap<Arc<str>, Known>,
-    addons: BTreeMap<&'static str, Addon>,
+    addons: BTreeMap<&'static str, KnownAddon>,
 }
 
 impl Default for AssetTypes {
@@ -187,13 +174,13 @@ impl Default for AssetTypes {
             payloads: BTreeMap::new(),
             addons: BTreeMap::new(),
         };
-        types.add_described_addon::<addons::DependsOn>();
-        types.add_described_addon::<addons::ImpactedDomains>();
-        types.add_described_addon::<addons::PhysicalCluster>();
-        types.add_described_addon::<addons::RolloutPolicyRef>();
-        types.add_described_addon::<addons::Turndown>();
-        types.add_described_addon::<addons::Moved>();
-        types.add_described_addon::<addons::Owner>();
+        types.add_addon(AddonType::<addons::DependsOn>::new().described());
+        types.add_addon(AddonType::<addons::ImpactedDomains>::new().described());
+        types.add_addon(AddonType::<addons::PhysicalCluster>::new().described());
+        types.add_addon(AddonType::<addons::RolloutPolicyRef>::new().described());
+        types.add_addon(AddonType::<addons::Turndown>::new().described());
+        types.add_addon(AddonType::<addons::Moved>::new().described());
+        types.add_addon(AddonType::<addons::Owner>::new().described());
         types
     }
 }
@@ -209,16 +196,12 @@ impl AssetTypes {
         self.payloads.insert(name, known);
     }
 
-    /// Adds an addon type: every addon of this type must deserialize as an `A`.
-    pub fn add_addon<A: Message>(&mut self) {
-        let (read, schema) = (reads_as::<A>(), None);
-        self.addons.insert(A::TYPE, Addon { read, schema });
-    }
-
-    /// As [`add_addon`](Self::add_addon), with the JSON Schema of the addon.
-    pub fn add_described_addon<A: Message + JsonSchema>(&mut self) {
-        let (read, schema) = (reads_as::<A>(), Some(schema_for!(A).to_value()));
-        self.addons.insert(A::TYPE, Addon { read, schema });
+    /// Adds an addon type. Replaces an earlier declaration of the same type, but keeps its schema if the new one has none.
+    pub fn add_addon<A: Message>(&mut self, declared: AddonType<A>) {
+        let mut known = declared.known;
+        let before = self.addons.remove(A::TYPE);
+        known.schema = known.schema.or(before.and_then(|before| before.schema));
+        self.addons.insert(A::TYPE, known);
     }
 
     /// The JSON Schemas of the payload types and addon types that have one, by type name.
@@ -262,7 +245,8 @@ impl AssetTypes {
         intends(asset)
     }
 
-    /// Reports the payload and each addon of `asset` that does not deserialize as its type, with the field path.
+    /// Reports the payload and each addon of `asset` that does not deserialize as its type, or has a field that the type
+    /// does not have, with the field path.
     pub fn misfits(&self, asset: &Asset) -> Problems {
         let known = self.payloads.get(asset.type_str());
         let payload = known
@@ -276,21 +260,31 @@ impl AssetTypes {
             .into_iter()
             .chain(asset.addons().filter_map(addon))
             .map(|(part, problem)| {
-                let field = match &*problem.field {
-                    "" => part,
-                    inside if inside.starts_with('[') => part + inside,
-                    inside => format!("{part}.{inside}"),
-                };
+                let field = within(&part, &problem.field);
                 Problem::with(asset, problem.message).field(field)
             })
             .collect()
     }
 
-    /// Runs the validators that were added with [`AssetType::valid`] for the type of the asset.
+    /// Runs the validators that were added with [`AssetType::valid`] for the type of the asset, and with
+    /// [`AddonType::valid`] for the types of its addons.
     pub fn validate(&self, view: &AssetView<'_>, problems: &mut Problems) {
-        if let Some(known) = self.payloads.get(view.asset().type_str()) {
-            known.valid.iter().for_each(|valid| valid(view, problems));
+        let payload = self.payloads.get(view.asset().type_str());
+        let payload = payload.map(|known| &known.valid);
+        let addon = |(name, _): (&str, &str)| self.addons.get(name).map(|known| &known.valid);
+        let addons = view.asset().addons().filter_map(addon);
+        for valid in payload.into_iter().chain(addons).flatten() {
+            valid(view, problems);
         }
+    }
+}
+
+/// The path of the field `inside` of a part of an asset, such as `payload`.
+fn within(part: &str, inside: &str) -> String {
+    match inside {
+        "" => part.to_owned(),
+        inside if inside.starts_with('[') => format!("{part}{inside}"),
+        inside => format!("{part}.{inside}"),
     }
 }
 

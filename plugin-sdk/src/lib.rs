@@ -32,7 +32,7 @@ pub mod time;
 pub mod turndown;
 pub mod validate;
 
-pub use asset_type::{AssetType, AssetTypes, AssetView, Capacity};
+pub use asset_type::{AddonType, AssetType, AssetTypes, AssetView, Capacity};
 pub use check::{
     CheckInfo, CheckName, CheckPlugin, CheckRequest, DEAD_END, Delay, Recheck, Verdict,
 };

@@ -7,8 +7,8 @@ use std::{
 };
 
 use plugin_sdk::{
-    AssetType, AssetTypes, EditableSource, ExternalValidator, Generator, SourceOfTruth, Validator,
-    document::FieldPath, generate::Unit,
+    AddonType, AssetType, AssetTypes, EditableSource, ExternalValidator, Generator, SourceOfTruth,
+    Validator, document::FieldPath, generate::Unit,
 };
 use prodspec_model::{Message, PartitionId, SourceName};
 
@@ -107,9 +107,9 @@ impl Builder {
         self
     }
 
-    /// Declares the addon type `A`: an addon of this type must be readable as an `A`.
-    pub fn addon_type<A: Message>(mut self) -> Self {
-        self.types().add_addon::<A>();
+    /// Declares an addon type: what an addon of this type must be.
+    pub fn addon_type<A: Message>(mut self, declared: AddonType<A>) -> Self {
+        self.types().add_addon(declared);
         self
     }
 

@@ -2,8 +2,8 @@
 
 use plugin_sdk::{AssetView, Problems, Validator};
 
-/// Refuses payloads of undeclared types, payloads and declared addons that cannot be read as their Rust types, and
-/// assets that the validators of their types refuse.
+/// Refuses payloads of undeclared types, payloads and declared addons that cannot be read as their Rust types or have
+/// unknown fields, and assets that the validators of their payload and addon types refuse.
 #[derive(Debug, Clone, Copy)]
 pub struct KnownTypes;
 
