@@ -7,6 +7,7 @@ pub mod edit;
 pub mod exec;
 pub mod file;
 pub mod format;
+pub mod generators;
 pub mod guard;
 mod history;
 mod kept;

@@ -1,4 +1,5 @@
-//! A small pipeline for tests: items made from documents, owners added to them, groups and extra assets made from them.
+//! A small pipeline for tests: items made from documents, owners added to them, groups and extra assets made from them,
+//! marks added to all.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use plugin_sdk::{
 };
 use prodspec_model::{
     Asset, AssetId, AssetRef, DanglingRef, Incarnation, Message, PartitionId,
-    addons::{DependsOn, Moved, Owner, Turndown},
+    addons::{DependsOn, Moved, Owner, PhysicalCluster, Turndown},
 };
 use serde::{Deserialize, Serialize};
 
@@ -162,6 +163,23 @@ impl Generator for Extras {
     }
 }
 
+/// Adds the digest of every asset to it, whatever its type, as the name of a cluster.
+pub(crate) struct Marks;
+
+impl Generator for Marks {
+    fn info(&self) -> GeneratorInfo {
+        GeneratorInfo::per_any_asset("marks")
+    }
+
+    fn generate(&self, input: &Input<'_>, out: &mut Drafts) -> Result<(), Problems> {
+        if let Some(asset) = input.asset() {
+            let mark = PhysicalCluster::new(asset.digest().to_string());
+            out.amend(asset.edit().addon(&mark)?)?;
+        }
+        Ok(())
+    }
+}
+
 /// Makes one group of all items with an even number.
 pub(crate) struct Groups;
 
@@ -207,10 +225,11 @@ pub(crate) fn builder() -> Builder {
         .asset_type(AssetType::<Item>::new().capacity(|item| [("qps".to_owned(), item.n)].into()))
 }
 
-/// A pipeline with items, owners, extra assets and groups.
+/// A pipeline with items, owners, extra assets, groups, and a mark on each of these.
 pub(crate) fn whole_pipeline() -> Pipeline {
     builder()
         .source(ByHand("owners"))
+        .generator(Marks)
         .generator(Groups)
         .generator(Extras)
         .generator(Owners)

@@ -150,9 +150,9 @@ fn inputs<'a>(
                 .map(|entry| input(None).of(entry.sharing(&info.shares)))
                 .collect()
         }
-        Unit::Asset(type_name) => {
+        Unit::Asset(_) | Unit::AnyAsset => {
             let own = assets.iter();
-            let own = own.filter(|asset| *asset.type_str() == **type_name);
+            let own = own.filter(|asset| info.is_called_for(asset));
             own.map(|asset| input(None).about(asset)).collect()
         }
     }

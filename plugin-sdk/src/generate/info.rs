@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use prodspec_model::{Message, SourceName, TypeName};
+use prodspec_model::{Asset, Message, SourceName, TypeName};
 
 /// The part of the input that one call of a generator handles.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,12 +16,15 @@ pub enum Unit {
     Entry(SourceName, Arc<str>),
     /// One asset of this type per call. The text is the type name.
     Asset(Arc<str>),
+    /// One asset of any type per call.
+    AnyAsset,
 }
 
 /// A generator's declaration: its name, the input of each call, and the asset types that it makes.
 ///
 /// Generators form a graph: a generator that makes a type runs before the generators that are called for that type or
-/// consume it. Generators that amend the same type run in the order in which they were added.
+/// consume it. Generators that amend the same type run in the order in which they were added. Generators that are called
+/// for assets of any type run last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub struct GeneratorInfo {
@@ -65,6 +68,13 @@ impl GeneratorInfo {
     /// that asset, for example to introduce a new field step by step, or make other assets.
     pub fn per_asset<T: Message>(name: &str) -> Self {
         Self::new(name, Unit::Asset(T::TYPE.into()))
+    }
+
+    /// Declares a generator that is called once for each asset, whatever its type. It may amend that asset, and cannot
+    /// make others. It runs after all generators of other kinds, which therefore do not see what it adds; several of
+    /// them run in the order in which they were added.
+    pub fn per_any_asset(name: &str) -> Self {
+        Self::new(name, Unit::AnyAsset)
     }
 
     fn new(name: &str, unit: Unit) -> Self {
@@ -126,7 +136,17 @@ impl GeneratorInfo {
         self.reads.iter().chain(unit)
     }
 
-    /// The type that a per-asset generator is called for. `None`: the generator is of another kind.
+    /// Whether the generator is called for this asset.
+    pub fn is_called_for(&self, asset: &Asset) -> bool {
+        match &self.unit {
+            Unit::Asset(type_name) => *asset.type_str() == **type_name,
+            Unit::AnyAsset => true,
+            _ => false,
+        }
+    }
+
+    /// The type that a per-asset generator is called for. `None`: the generator is of another kind, or called for every
+    /// type.
     pub fn amends(&self) -> Option<&Arc<str>> {
         match &self.unit {
             Unit::Asset(type_name) => Some(type_name),

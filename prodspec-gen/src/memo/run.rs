@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use plugin_sdk::{Document, Entry, Problems, document::DocumentKey};
+use plugin_sdk::{Document, Entry, Problems, document::DocumentKey, generate::Unit};
 use prodspec_model::{Asset, AssetId, SourceName};
 
 use super::{
@@ -88,6 +88,9 @@ impl<'p> Run<'p> {
 
     fn waits_for_failed(&self, stage: usize) -> bool {
         let info = &self.pipeline.0.generators[stage].info;
+        if info.unit == Unit::AnyAsset {
+            return !self.failed.is_empty();
+        }
         let wanted: Vec<_> = info.uses().chain(info.amends()).collect();
         self.failed.iter().any(|failed| {
             let given = &self.pipeline.0.generators[*failed].info;
@@ -142,8 +145,6 @@ impl<'p> Run<'p> {
     /// Calls the generator of a stage for one unit. The result is empty if the unit was removed.
     fn call(&self, stage: usize, unit: &UnitKey, shared: &Shared) -> Result<Call, Problems> {
         let of = &self.pipeline.0.generators[stage];
-        let is_called_for =
-            |asset: &&Asset| of.info.amends().is_some_and(|it| **it == *asset.type_str());
         let subject = match unit {
             UnitKey::Whole => Some(Subject::Whole),
             UnitKey::Document(key) => self.document(key).map(Subject::Document),
@@ -153,7 +154,8 @@ impl<'p> Run<'p> {
                 entry.map(|entry| Subject::Entry(entry.sharing(&of.info.shares)))
             }
             UnitKey::Asset(id) => {
-                let asset = self.before(id, stage).filter(is_called_for);
+                let asset = self.before(id, stage);
+                let asset = asset.filter(|asset| of.info.is_called_for(asset));
                 asset.map(Subject::Asset)
             }
         };

@@ -30,7 +30,7 @@ impl Run<'_> {
                 documents.cloned().map(UnitKey::Document).collect()
             }
             Unit::Entry(source, path) => self.entries(stage, source, path, all)?,
-            Unit::Asset(type_name) => self.assets(stage, type_name, all),
+            Unit::Asset(_) | Unit::AnyAsset => self.assets(stage, all),
             _ => BTreeSet::new(),
         };
         units.extend(self.repeated_look_ups(stage));
@@ -49,12 +49,13 @@ impl Run<'_> {
         changed.chain(rest.into_iter().flatten())
     }
 
-    fn assets(&self, stage: usize, type_name: &str, all: bool) -> BTreeSet<UnitKey> {
+    fn assets(&self, stage: usize, all: bool) -> BTreeSet<UnitKey> {
+        let info = &self.pipeline.0.generators[stage].info;
         let changed = self.overlay.versions.keys();
         let rest = all.then(|| self.memo.versions.keys());
         let rest = rest.into_iter().flatten();
         let concerned = |id: &&AssetId| {
-            let is = |asset: &Asset| asset.type_str() == type_name;
+            let is = |asset: &Asset| info.is_called_for(asset);
             self.remembered(id, stage).is_some_and(is) || self.before(id, stage).is_some_and(is)
         };
         let ids = changed.chain(rest).filter(concerned).cloned();

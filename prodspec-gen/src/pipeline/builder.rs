@@ -198,6 +198,12 @@ impl Builder {
                     source_name: source.0.to_string(),
                 });
             }
+            if let (Unit::AnyAsset, Some(made)) = (&info.unit, info.makes.first()) {
+                return Err(Error::MakesAssets {
+                    generator: info.name.to_string(),
+                    type_name: made.to_string(),
+                });
+            }
             let mut wanted = info.uses().chain(info.amends());
             if let Some(missing) = wanted.find(|name| !made.contains(name)) {
                 return Err(Error::NoProducer {

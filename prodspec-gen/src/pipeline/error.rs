@@ -50,6 +50,17 @@ pub enum Error {
         /// The type that no generator makes.
         type_name: String,
     },
+    /// A generator that is called for assets of any type declares that it makes assets. No generator before it could be
+    /// called for them.
+    #[error(
+        "the generator `{generator}` is called for assets of any type and declares that it makes `{type_name}`; such a generator only amends, so make the assets in another one"
+    )]
+    MakesAssets {
+        /// The generator that is called for assets of any type.
+        generator: String,
+        /// The type that it declares.
+        type_name: String,
+    },
     /// The pipeline has no source or no generator.
     #[error("a pipeline needs at least one source and one generator")]
     Empty,

@@ -1,4 +1,5 @@
-//! The order of generators: first those that make a type, then those that amend it, then those that consume it.
+//! The order of generators: first those that make a type, then those that amend it, then those that consume it. Last
+//! come those that are called for assets of any type.
 
 use std::sync::Arc;
 
@@ -7,13 +8,16 @@ use petgraph::{
     graph::{DiGraph, NodeIndex},
     visit::EdgeRef,
 };
-use plugin_sdk::generate::GeneratorInfo;
+use plugin_sdk::generate::{GeneratorInfo, Unit};
 
 use super::{Stage, error::Error};
 
 /// Sorts `stages` by their dependencies. Stages that do not depend on each other stay in the order in which they were
 /// added.
 pub(super) fn order(stages: Vec<Stage>) -> Result<Vec<Stage>, Error> {
+    let (last, stages): (Vec<Stage>, Vec<Stage>) = stages
+        .into_iter()
+        .partition(|stage| stage.info.unit == Unit::AnyAsset);
     let infos: Vec<&GeneratorInfo> = stages.iter().map(|stage| &stage.info).collect();
     let graph = graph(&infos);
     let sorted = toposort(&graph, None).map_err(|cycle| Error::Cycle {
@@ -23,6 +27,7 @@ pub(super) fn order(stages: Vec<Stage>) -> Result<Vec<Stage>, Error> {
     Ok(sorted
         .into_iter()
         .filter_map(|node| places[node.index()].take())
+        .chain(last)
         .collect())
 }
 
