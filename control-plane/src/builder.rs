@@ -10,7 +10,7 @@ use annealing_strategist::{
 use control_plane_runtime::{Runtime, TokioRuntime};
 use control_plane_store::{Store, incarnations::Incarnations, owner::ProcessId};
 use plugin_sdk::{
-    AddonType, AssetType, CheckRequest, EditableSource, Generator, Health, HealthRequest,
+    AddonType, AssetType, Blobs, CheckRequest, EditableSource, Generator, Health, HealthRequest,
     SelectRequest, Selection, SourceOfTruth, Validator, Verdict,
     service::{AllTargets, Checks, Healthy, Proceed, StackService},
 };
@@ -165,6 +165,12 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
     pub fn asset_type<T: DeserializeOwned + 'static>(mut self, declared: AssetType<T>) -> Self {
         self.types.entry(declared.name().into()).or_default();
         self.generation(|builder| builder.asset_type(declared))
+    }
+
+    /// Sets where the content of external references is: see [`pipeline::Builder::blobs`]. Plugins read it with
+    /// [`IncarnationReader::external`](plugin_sdk::IncarnationReader::external).
+    pub fn blobs(self, blobs: impl Blobs) -> Self {
+        self.generation(|builder| builder.blobs(blobs))
     }
 
     /// Declares an addon type: what an addon of this type must be.

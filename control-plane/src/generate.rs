@@ -1,6 +1,9 @@
 //! Generation while the partition is owned: seals are fenced by the owner's token and handed directly to the enforcer.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use annealing_enforcer::Handle as Enforcement;
 use async_trait::async_trait;
@@ -10,7 +13,7 @@ use plugin_sdk::{BoxError, FencingToken};
 use prodspec_gen::{
     Regeneration, Remarks, Seal, SealOverride, Sealer, StoreSealer, overrides::InForce,
 };
-use prodspec_model::{Incarnation, IncarnationNo, Revision, SourceName};
+use prodspec_model::{Digest, Incarnation, IncarnationNo, Revision, SourceName};
 use tokio::sync::watch;
 
 use crate::{desk::Desk, retention, shared::Shared};
@@ -91,6 +94,14 @@ impl<R: Runtime> Sealer for HandedOver<R> {
         parent: Option<IncarnationNo>,
     ) -> Result<(), BoxError> {
         self.durable.allow(word, parent).await
+    }
+
+    async fn missing(&self, wanted: &BTreeSet<Digest>) -> Result<BTreeSet<Digest>, BoxError> {
+        self.durable.missing(wanted).await
+    }
+
+    async fn keep(&self, content: &[u8]) -> Result<(), BoxError> {
+        self.durable.keep(content).await
     }
 
     async fn seal(&self, seal: Seal) -> Result<Incarnation, BoxError> {

@@ -18,9 +18,9 @@ pub use control_plane_store::{MemoryStore, Store};
 pub use control_plane_store_sqlite::SqliteStore;
 pub use jiff::Timestamp;
 pub use plugin_sdk::{
-    AssetPlugin, AssetType, AssetView, BoxError, Candidate, Cause, Causes, Change, CheckInfo,
-    CheckPlugin, CheckRequest, Claim, Delay, Diff, DiffRequest, Document, Drafts, Effects,
-    FieldChange, FieldEdit, FieldPath, Generator, GeneratorInfo, Health, HealthRequest,
+    AddonType, AssetPlugin, AssetType, AssetView, BoxError, Candidate, Cause, Causes, Change,
+    CheckInfo, CheckPlugin, CheckRequest, Claim, Delay, Diff, DiffRequest, Document, Drafts,
+    Effects, FieldChange, FieldEdit, FieldPath, Generator, GeneratorInfo, Health, HealthRequest,
     HealthValidator, Input, Judgement, Observed, Problem, Problems, PushRequest, Pushed, Quota,
     Reading, Recheck, SourceOfTruth, Transition, Turndown, Validator, Verdict, plugin,
     service::{AssetService, CheckLayer, HealthLayer},
@@ -28,7 +28,8 @@ pub use plugin_sdk::{
 #[cfg(unix)]
 pub use prodspec_gen::Exec;
 pub use prodspec_gen::{
-    JsonDirectory, JsonFile, TomlDirectory, TomlFile, YamlDirectory, YamlFile, validators,
+    BlobDirectory, JsonDirectory, JsonFile, TomlDirectory, TomlFile, YamlDirectory, YamlFile,
+    generators, validators,
 };
 pub use prodspec_model::{
     Asset, AssetId, AssetRef, DanglingRef, ExternalRef, IncarnationId, IncarnationNo, Message,

@@ -1,11 +1,14 @@
 //! The intent of one asset: the asset and the incarnation that a request is about.
 
-use std::{fmt, sync::OnceLock};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use prodspec_model::{Asset, AssetId, Incarnation, IncarnationId};
 use serde::{Deserialize, Serialize};
 
-use crate::{error::PluginError, reader::IncarnationReader};
+use crate::{blobs::Blobs, error::PluginError, reader::IncarnationReader};
 
 /// The asset that a request is about, and the incarnation whose content counts.
 ///
@@ -48,6 +51,13 @@ impl AssetIntent {
             reader: IncarnationReader::new(incarnation),
             incarnation: None,
         }
+    }
+
+    /// The same intent, whose reader gets external content from `blobs`.
+    #[must_use]
+    pub fn with_blobs(mut self, blobs: Arc<dyn Blobs>) -> Self {
+        self.reader = self.reader.with_blobs(blobs);
+        self
     }
 
     /// An intent that is known by its ids only, as in a request from another process. It has no content.

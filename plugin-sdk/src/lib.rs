@@ -3,6 +3,7 @@
 //! Plugin traits and tower services convert both ways: see [`service`].
 
 pub mod asset_type;
+pub mod blobs;
 pub mod check;
 mod claim;
 #[cfg(any(test, feature = "testing"))]
@@ -33,6 +34,7 @@ pub mod turndown;
 pub mod validate;
 
 pub use asset_type::{AddonType, AssetType, AssetTypes, AssetView, Capacity};
+pub use blobs::Blobs;
 pub use check::{
     CheckInfo, CheckName, CheckPlugin, CheckRequest, DEAD_END, Delay, Recheck, Verdict,
 };

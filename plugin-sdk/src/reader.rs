@@ -1,14 +1,20 @@
 //! Readers: how a plugin reads the intent of one incarnation, and of no newer one.
 
-use prodspec_model::{Asset, AssetId, Incarnation, IncarnationId};
+use std::sync::Arc;
 
-use crate::error::PluginError;
+use prodspec_model::{Asset, AssetId, ExternalRef, Incarnation, IncarnationId};
+
+use crate::{
+    blobs::{self, Blobs},
+    error::PluginError,
+};
 
 /// Reads the assets of one sealed incarnation. Cheap to clone. The default reader is not bound to an incarnation and
 /// finds no asset.
 #[derive(Debug, Clone, Default)]
 pub struct IncarnationReader {
     incarnation: Option<Incarnation>,
+    blobs: Option<Arc<dyn Blobs>>,
 }
 
 impl IncarnationReader {
@@ -16,6 +22,26 @@ impl IncarnationReader {
     pub fn new(incarnation: Incarnation) -> Self {
         Self {
             incarnation: Some(incarnation),
+            blobs: None,
+        }
+    }
+
+    /// The same reader, with external content from `blobs`.
+    #[must_use]
+    pub fn with_blobs(mut self, blobs: Arc<dyn Blobs>) -> Self {
+        self.blobs = Some(blobs);
+        self
+    }
+
+    /// The content that `reference` refers to. The control plane keeps it as long as an incarnation refers to it; its
+    /// digest is verified at each read.
+    ///
+    /// # Errors
+    /// See [`blobs::Error`]. It converts to a [`PluginError`].
+    pub async fn external(&self, reference: &ExternalRef) -> Result<Vec<u8>, blobs::Error> {
+        match &self.blobs {
+            Some(blobs) => blobs::verified(blobs, reference).await,
+            None => Err(blobs::Error::Nowhere),
         }
     }
 

@@ -1,10 +1,12 @@
 #![doc = include_str!("../README.md")]
 
 mod abandoned;
+mod blobs;
 mod dry_run;
 pub mod edit;
 #[cfg(unix)]
 pub mod exec;
+mod externals;
 pub mod file;
 pub mod format;
 pub mod generators;
@@ -29,6 +31,7 @@ mod trace;
 pub mod tree;
 pub mod validators;
 
+pub use blobs::BlobDirectory;
 #[cfg(unix)]
 pub use exec::Exec;
 pub use file::{JsonDirectory, JsonFile, TomlDirectory, TomlFile, YamlDirectory, YamlFile};

@@ -1,13 +1,16 @@
 //! Sealing: the interface between generation and the storage of incarnations.
 
-use std::{collections::BTreeMap, sync::Mutex};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Mutex,
+};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use plugin_sdk::{BoxError, Problems};
 use prodspec_model::{
-    Asset, AssetId, Incarnation, IncarnationId, IncarnationNo, PartitionId, Revision, Snapshot,
-    SourceName, incarnation::Header,
+    Asset, AssetId, Digest, Incarnation, IncarnationId, IncarnationNo, PartitionId, Revision,
+    Snapshot, SourceName, incarnation::Header,
 };
 
 use crate::{
@@ -92,6 +95,18 @@ pub trait Sealer: Send + Sync + 'static {
         word: SealOverride,
         parent: Option<IncarnationNo>,
     ) -> Result<(), BoxError>;
+
+    /// Those of `wanted` external contents that are not kept. By default all of them.
+    async fn missing(&self, wanted: &BTreeSet<Digest>) -> Result<BTreeSet<Digest>, BoxError> {
+        Ok(wanted.clone())
+    }
+
+    /// Keeps an external content, to which the next incarnation refers. By default nothing is kept, and plugins cannot
+    /// read the content.
+    async fn keep(&self, content: &[u8]) -> Result<(), BoxError> {
+        let _ = content;
+        Ok(())
+    }
 
     /// Makes an incarnation durable and puts it in force, and marks the overrides that it used, in one commit. Fails
     /// if its parent is no longer in force: see [`Superseded`]. [`StoreSealer`](crate::StoreSealer) also fails if one of

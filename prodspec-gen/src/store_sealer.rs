@@ -2,23 +2,25 @@
 //! the fencing token. It is separate from `seal`, so that pipelines without a store do not depend on one.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use async_trait::async_trait;
 use control_plane_store::{
     Batch, Error, Record, Store, Version,
+    contents::Contents,
     incarnations::{Head, Incarnations},
     owner,
     record::{self, Stored},
 };
 use jiff::Timestamp;
 use plugin_sdk::{BoxError, FencingToken, Problem, with_causes};
-use prodspec_model::{Incarnation, IncarnationNo, PartitionId, Revision, SourceName};
+use prodspec_model::{Digest, Incarnation, IncarnationNo, PartitionId, Revision, SourceName};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    externals,
     overrides::{InForce, SealOverride},
     remarks::Remarks,
     seal::{Seal, Sealer, Superseded},
@@ -41,6 +43,7 @@ pub struct StoreSealer {
     store: Arc<dyn Store>,
     partition: PartitionId,
     incarnations: Arc<Incarnations<dyn Store>>,
+    contents: Contents<dyn Store>,
     owner: Option<FencingToken>,
     at_hand: Mutex<AtHand>,
 }
@@ -72,6 +75,11 @@ impl Record for SealOverride {
 )]
 pub struct NotInForce(String);
 
+/// The error for an external content that was removed between its check and the seal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("an external content was removed before the seal; the next run reads it again")]
+struct ContentGone;
+
 impl StoreSealer {
     /// Keeps the incarnations of `partition` in `store`. Does not check the owner of the partition: see
     /// [`StoreSealer::owned`].
@@ -88,6 +96,7 @@ impl StoreSealer {
         incarnations: Arc<Incarnations<dyn Store>>,
     ) -> Self {
         Self {
+            contents: Contents::new(Arc::clone(&store), partition.clone()),
             store,
             partition,
             incarnations,
@@ -211,13 +220,29 @@ impl Sealer for StoreSealer {
         Ok(())
     }
 
+    async fn missing(&self, wanted: &BTreeSet<Digest>) -> Result<BTreeSet<Digest>, BoxError> {
+        Ok(self.contents.missing(wanted).await?)
+    }
+
+    async fn keep(&self, content: &[u8]) -> Result<(), BoxError> {
+        self.contents.put(content, &self.batch()).await?;
+        Ok(())
+    }
+
     async fn seal(&self, seal: Seal) -> Result<Incarnation, BoxError> {
         let after = self.at_hand().latest.as_ref().map(|known| known.0);
         if after.map(|head| head.no) != seal.header.parent {
             return Err(Superseded.into());
         }
+        let parent = self.at_hand().latest.as_ref().map(|known| known.1.clone());
+        let counts = externals::counts(&seal, parent.as_ref());
         let remarks = record::put(&self.partition, "", &seal.remarks())?;
         let with = self.spending(&seal).await?.write(remarks);
+        let counted = self
+            .contents
+            .count(with, seal.header.id.no, &counts)
+            .await?;
+        let with = counted.ok_or(ContentGone)?;
         let incarnation = Incarnation::new(seal.header, seal.snapshot);
         let sealed = self.incarnations.seal(&incarnation, after.as_ref(), with);
         let head = sealed.await?;

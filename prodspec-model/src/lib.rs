@@ -4,6 +4,7 @@ pub mod addons;
 pub mod asset;
 pub mod canonical;
 mod digest;
+pub mod external;
 pub mod id;
 pub mod incarnation;
 pub mod message;
@@ -14,8 +15,9 @@ pub mod tolerant;
 
 pub use asset::{Asset, AssetBuilder, Provenance};
 pub use digest::Digest;
+pub use external::ExternalRef;
 pub use id::{AssetId, IncarnationId, IncarnationNo, PartitionId, TypeName};
 pub use incarnation::{Incarnation, Revision, SourceName};
 pub use message::Message;
-pub use reference::{AssetRef, DanglingRef, ExternalRef};
+pub use reference::{AssetRef, DanglingRef};
 pub use snapshot::{Change, Snapshot};

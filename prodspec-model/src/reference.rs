@@ -8,10 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{
-    digest::Digest,
-    id::{AssetId, InvalidId},
-};
+use crate::id::{AssetId, InvalidId};
 
 /// A reference to another asset of the same partition. Use it as the type of a field in a payload or an addon.
 #[derive(
@@ -86,18 +83,6 @@ pub struct LocatedReference {
     pub target: AssetId,
     /// `true`: the target need not exist; see [`DanglingRef`].
     pub may_dangle: bool,
-}
-
-/// A reference to configuration that is too large for an asset: it is kept elsewhere and identified by its digest.
-///
-/// The digest is required, because content without a digest could change later.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ExternalRef {
-    /// The address at which the content is kept.
-    pub uri: String,
-    /// The digest of the content, which identifies it.
-    pub digest: Digest,
 }
 
 /// The beginning of the key of a reference as it appears in canonical JSON.

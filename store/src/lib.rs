@@ -8,6 +8,7 @@
 mod batch;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
+pub mod contents;
 mod error;
 pub mod incarnations;
 pub mod journal;

@@ -12,11 +12,11 @@ use control_plane_runtime::{Runtime, catch_panic, catch_panic_in};
 use control_plane_store::limit;
 use futures::future::{AbortHandle, Abortable, BoxFuture};
 use plugin_sdk::{
-    AssetIntent, AssetPlugin, CheckRequest, Diff, DiffRequest, FencingToken, Mono, Now,
+    AssetIntent, AssetPlugin, Blobs, CheckRequest, Diff, DiffRequest, FencingToken, Mono, Now,
     PushRequest, Pushed, Run, plugin,
     service::{Checks, Stack},
 };
-use prodspec_model::PartitionId;
+use prodspec_model::{Asset, Incarnation, PartitionId};
 
 use super::{
     blocked::{Blocked, Blocks, Named, Watched},
@@ -34,6 +34,8 @@ use crate::{
 pub(crate) struct Calls<R> {
     pub(crate) runtime: R,
     pub(crate) partition: PartitionId,
+    /// The external contents that incarnations refer to.
+    pub(crate) contents: Arc<dyn Blobs>,
     pub(crate) registry: Registry,
     pub(crate) diffs: Option<Stack<DiffRequest, Diff>>,
     pub(crate) pushes: Option<Stack<PushRequest, Pushed>>,
@@ -91,7 +93,7 @@ impl<R: Runtime> Calls<R> {
             return Some(Event::DiffDone { run, answer });
         }
         if registered.config.in_memory && self.diffs.is_none() {
-            let request = diff_request(&target, self.token);
+            let request = self.diff_request(&target);
             if let Some(answer) = diff_in_place(&*registered.plugin, request) {
                 fenced(&self.events, self.token, answer.as_ref().err());
                 return Some(Event::DiffDone { run, answer });
@@ -100,7 +102,7 @@ impl<R: Runtime> Calls<R> {
         let (plugin, stack) = (registered.plugin.clone(), self.diffs.clone());
         let (events, token) = (self.events.clone(), self.token);
         let named = Named::of(Some(kind), "diff", &target.asset);
-        let request = diff_request(&target, token);
+        let request = self.diff_request(&target);
         let answer = async move {
             let answer = diff(stack, plugin, request).await;
             fenced(&events, token, answer.as_ref().err());
@@ -131,7 +133,8 @@ impl<R: Runtime> Calls<R> {
         }
         let named = Named::of(Some(plugin), "push", &asset);
         let (events, token) = (self.events.clone(), self.token);
-        let request = PushRequest::new(AssetIntent::new(incarnation, asset), token, run, change)
+        let intent = self.intent(incarnation, asset);
+        let request = PushRequest::new(intent, token, run, change)
             .cause(cause)
             .continuation(continuation);
         let stack = self.pushes.clone();
@@ -151,6 +154,15 @@ impl<R: Runtime> Calls<R> {
             Event::PushDone { run, answer }
         };
         self.start(run, Box::pin(answer), named, in_place)
+    }
+
+    fn diff_request(&self, target: &Target) -> DiffRequest {
+        let intent = self.intent(target.incarnation.clone(), target.asset.clone());
+        DiffRequest::new(intent, self.token, target.run)
+    }
+
+    fn intent(&self, incarnation: Incarnation, asset: Asset) -> AssetIntent {
+        AssetIntent::new(incarnation, asset).with_blobs(self.contents.clone())
     }
 
     /// Returns a function that says whether a push may begin when it is called: before `begin_by` and before the end of
@@ -193,7 +205,7 @@ impl<R: Runtime> Calls<R> {
             brought,
             renamed,
         };
-        let intent = AssetIntent::new(incarnation, asset);
+        let intent = self.intent(incarnation, asset);
         let request = CheckRequest::new(intent, change, observed, now)
             .cause(cause)
             .view(Arc::new(view));
@@ -247,11 +259,6 @@ impl<R> Drop for Calls<R> {
             task.abort.abort();
         }
     }
-}
-
-fn diff_request(target: &Target, token: FencingToken) -> DiffRequest {
-    let intent = AssetIntent::new(target.incarnation.clone(), target.asset.clone());
-    DiffRequest::new(intent, token, target.run)
 }
 
 /// Calls a diff in place. `None`: the answer is not there at once, and this call is dropped.

@@ -3,7 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use control_plane_runtime::{Make, Runtime, SupervisedTask, catch_panic};
-use control_plane_store::{Store, incarnations::Incarnations, record::Rewrites};
+use control_plane_store::{
+    Store, contents::Contents, incarnations::Incarnations, record::Rewrites,
+};
 use futures::{
     FutureExt, StreamExt,
     channel::mpsc::{self, UnboundedReceiver, UnboundedSender},
@@ -274,6 +276,7 @@ impl<R: Runtime> Enforcer<R> {
         Calls {
             runtime: self.runtime.clone(),
             partition: self.partition.clone(),
+            contents: Arc::new(Contents::new(self.store.clone(), self.partition.clone())),
             registry: self.registry.clone(),
             diffs: self.diffs.clone(),
             pushes: self.pushes.clone(),

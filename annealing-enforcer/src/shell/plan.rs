@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use control_plane_runtime::{Runtime, timeout_at};
 use control_plane_store::{
     Store,
+    contents::Contents,
     incarnations::Incarnations,
     record::{self, Rewrites},
     records::Stopped,
@@ -168,6 +169,7 @@ impl<R: Runtime> Planner<R> {
         Calls {
             runtime: self.runtime.clone(),
             partition: self.partition.clone(),
+            contents: Arc::new(Contents::new(self.store.clone(), self.partition.clone())),
             registry: self.registry.clone(),
             diffs: self.diffs.clone(),
             pushes: None,
@@ -222,7 +224,9 @@ impl<R: Runtime> Planner<R> {
             incarnation: incarnation.no(),
         };
         let token = rehearsal::TOKEN;
-        let request = DiffRequest::new(AssetIntent::new(incarnation, asset), token, run);
+        let contents = Contents::new(self.store.clone(), self.partition.clone());
+        let intent = AssetIntent::new(incarnation, asset).with_blobs(Arc::new(contents));
+        let request = DiffRequest::new(intent, token, run);
         let limit = registered.config.diff_deadline;
         let deadline = self.runtime.now().mono + limit;
         let answer = diff(self.diffs.clone(), registered.plugin.clone(), request);

@@ -12,9 +12,11 @@
 //! | sources of truth | what has changed since a revision, applied to its documents, gives those of a whole reading; equal revisions have equal documents; every document has the name of the source and a key of its own | [`source()`] |
 //! | editable sources | a proposal changes nothing; a commit has the content of its proposal, once; another revision or another value is refused | [`editable()`] |
 //! | generators | equal inputs give equal bytes: twice, in another order, in another process | [`generator()`] |
+//! | external content | the content at an address is read; another digest is refused; what is not there is missing | [`blobs()`] |
 //! | asset plugins | a diff has no effect; a push brings the asset in sync; pushes are idempotent; old calls are refused | [`AssetSuite`] |
 
 mod asset;
+mod blobs;
 mod check;
 mod editable;
 mod generator;
@@ -24,6 +26,7 @@ mod source;
 mod violation;
 
 pub use asset::AssetSuite;
+pub use blobs::blobs;
 pub use check::{Beneath, check_layer, check_plugin, join};
 pub use editable::editable;
 pub use generator::generator;

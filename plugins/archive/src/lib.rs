@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod blobs;
 mod bounded;
 mod files;
 mod layer;
@@ -7,6 +8,7 @@ mod oci;
 mod tar;
 mod unpacked;
 
+pub use blobs::OciBlobs;
 pub use files::Limits;
 pub use oci::OciLayout;
 pub use tar::Tar;

@@ -7,8 +7,8 @@ use std::{
 };
 
 use plugin_sdk::{
-    AddonType, AssetType, AssetTypes, EditableSource, ExternalValidator, Generator, SourceOfTruth,
-    Validator, document::FieldPath, generate::Unit,
+    AddonType, AssetType, AssetTypes, Blobs, EditableSource, ExternalValidator, Generator,
+    SourceOfTruth, Validator, document::FieldPath, generate::Unit,
 };
 use prodspec_model::{Message, PartitionId, SourceName};
 
@@ -37,6 +37,7 @@ impl Builder {
                 generators: Vec::new(),
                 validators: Vec::new(),
                 external: Vec::new(),
+                blobs: None,
                 types: Arc::default(),
                 guards: Guards::default(),
                 timing: Timing::default(),
@@ -98,6 +99,14 @@ impl Builder {
             deadline,
             late: Abandoned::default(),
         });
+        self
+    }
+
+    /// Sets where the content of external references ([`ExternalRef`](prodspec_model::ExternalRef)) is. Before an
+    /// incarnation is sealed, the content of its new references is read, verified and kept; one that is missing or has
+    /// another digest is a problem. Without this call, external references are refused.
+    pub fn blobs(mut self, blobs: impl Blobs) -> Self {
+        self.inner.blobs = Some(Arc::new(blobs));
         self
     }
 

@@ -13,8 +13,8 @@ use std::{
 use control_plane_runtime::{NoAnswer, Runtime, call, timeout_at};
 use futures::FutureExt;
 use plugin_sdk::{
-    AssetTypes, EditableSource, ExternalValidator, Generator, GeneratorInfo, Problem, Problems,
-    Reading, SourceOfTruth, Update, Validator,
+    AssetTypes, Blobs, EditableSource, ExternalValidator, Generator, GeneratorInfo, Problem,
+    Problems, Reading, SourceOfTruth, Update, Validator,
 };
 use prodspec_model::{PartitionId, Revision, SourceName};
 
@@ -92,6 +92,8 @@ pub(crate) struct Inner {
     pub(crate) generators: Vec<Stage>,
     pub(crate) validators: Vec<Arc<dyn Validator>>,
     pub(crate) external: Vec<External>,
+    /// Where the content of external references is.
+    pub(crate) blobs: Option<Arc<dyn Blobs>>,
     pub(crate) types: Arc<AssetTypes>,
     pub(crate) guards: Guards,
     pub(crate) timing: Timing,

@@ -347,7 +347,7 @@ impl<R: Runtime> Regeneration<R> {
             }
             Finished::Validated(Err(error)) => {
                 self.set_refusals(Vec::new());
-                self.add_problems(failed("cannot read overrides", &*error));
+                self.add_problems(failed("cannot read overrides or keep content", &*error));
                 Event::Validated(Verdict::Failed)
             }
             Finished::Sealed(Ok(incarnation)) => {

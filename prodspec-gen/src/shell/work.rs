@@ -10,6 +10,7 @@ use prodspec_model::{Digest, Incarnation};
 
 use super::Regeneration;
 use crate::{
+    externals,
     guard::{Judged, judge},
     memo::{Draft, Readings, Refused},
     overrides::{InForce, SealOverride},
@@ -101,6 +102,11 @@ impl<R: Runtime> Regeneration<R> {
             };
             let mut judged = judge(&pipeline.0.guards, &candidate, &overrides);
             judged.set_aside = set_aside;
+            let (blobs, within) = (pipeline.0.blobs.as_ref(), pipeline.0.timing.read_deadline);
+            match externals::keep(&runtime, blobs, within, &*seals, &candidate).await {
+                Ok(problems) => judged.problems.extend(problems),
+                Err(error) => return Finished::Validated(Err(error)),
+            }
             let external = &pipeline.0.external;
             let asked = external.iter().map(|it| ask(&runtime, it, &candidate));
             for (external, answer) in external.iter().zip(join_all(asked).await) {

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     canonical,
+    external::{self, InvalidExternal},
     id::{AssetId, InvalidId, TypeName},
     message::Message,
     reference::{self, InvalidReference},
@@ -64,6 +65,14 @@ pub enum Error {
         asset: AssetId,
         /// The reason why the reference is invalid.
         source: InvalidReference,
+    },
+    /// An object with the key `$external` is not a reference with a digest.
+    #[error("{asset} holds an invalid reference to external content")]
+    External {
+        /// The id of the asset under construction.
+        asset: AssetId,
+        /// The reason why the reference is invalid.
+        source: InvalidExternal,
     },
 }
 
@@ -202,6 +211,12 @@ impl AssetBuilder {
         if let Err(source) = reference::targets(&json) {
             return Err(Error::Reference {
                 asset: self.id.clone(),
+                source,
+            });
+        }
+        if let Err(source) = external::located(&json) {
+            return Err(Error::External {
+                asset: self.id,
                 source,
             });
         }

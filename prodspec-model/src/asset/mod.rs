@@ -12,6 +12,7 @@ pub use builder::{AssetBuilder, Error, ReadError};
 
 use crate::{
     digest::Digest,
+    external::{self, ExternalRef},
     id::{AssetId, TypeName},
     message::{self, Message},
     reference::{self, LocatedReference},
@@ -170,6 +171,12 @@ impl Asset {
             reference::located(&format!("addons.{name}"), &parse(json), &mut found);
         }
         found
+    }
+
+    /// Every reference to external content as a pair of field path, such as `payload.model`, and reference. Costs one
+    /// scan of the bytes if there is none.
+    pub fn externals(&self) -> Vec<(String, ExternalRef)> {
+        external::located(self.0.json_bytes()).unwrap_or_default()
     }
 
     /// The generator and the document that the asset came from.

@@ -1,4 +1,4 @@
-//! Retention: removes old incarnations, and the packs that no other incarnation uses.
+//! Retention: removes old incarnations, and the packs and external contents that no other incarnation uses.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -9,7 +9,7 @@ use super::{
     Error, Incarnations, packs,
     rows::{self, PackRow, SealedRow},
 };
-use crate::{Batch, Store, record};
+use crate::{Batch, Store, contents::Contents, record};
 
 /// Maximum number of incarnations or packs removed by one batch.
 const PER_BATCH: usize = 1000;
@@ -28,13 +28,15 @@ pub struct Keep {
     pub pinned: BTreeSet<IncarnationNo>,
 }
 
-/// The incarnations and packs that were removed.
+/// The incarnations, packs and contents that were removed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Removed {
     /// Numbers of the removed incarnations.
     pub incarnations: Vec<IncarnationNo>,
     /// Numbers of the removed packs, which no incarnation used any more.
     pub packs: Vec<IncarnationNo>,
+    /// Number of removed contents, to which no incarnation referred any more.
+    pub contents: usize,
 }
 
 impl<S: Store + ?Sized> Incarnations<S> {
@@ -102,7 +104,22 @@ impl<S: Store + ?Sized> Incarnations<S> {
         if removed == Removed::default() {
             self.submit(start()?).await?;
         }
+        removed.contents = self.retain_contents(&sealed, &removed, with).await?;
         Ok(removed)
+    }
+
+    /// Removes the external contents to which none of the incarnations refers that were not `removed`.
+    async fn retain_contents(
+        &self,
+        sealed: &[SealedRow],
+        removed: &Removed,
+        with: &Batch,
+    ) -> Result<usize, Error> {
+        let gone: BTreeSet<IncarnationNo> = removed.incarnations.iter().copied().collect();
+        let all = sealed.iter().map(|row| row.header.id.no);
+        let kept = all.filter(|no| !gone.contains(no)).collect();
+        let contents = Contents::new(self.store.clone(), self.partition.clone());
+        Ok(contents.retain(&kept, with).await?)
     }
 
     /// Reads all sealed rows in numerical order.
