@@ -56,6 +56,8 @@ mod documents {
     struct Readme;
     #[doc = include_str!("../../docs/asset-plugin.md")]
     struct AssetPlugin;
+    #[doc = include_str!("../../docs/change-a-payload.md")]
+    struct ChangeAPayload;
     #[doc = include_str!("../../docs/check.md")]
     struct Check;
     #[doc = include_str!("../../docs/configuration.md")]
