@@ -35,7 +35,15 @@ const PROGRAMS: [&str; 8] = [
 ];
 
 /// Crates for foreign technologies. A plugin that is a source of truth may use the formats and trees of generation.
-const PLUGINS: [&str; 3] = ["plugins-archive", "plugins-git", "plugins-kubernetes"];
+const PLUGINS: [&str; 4] = [
+    "plugins-archive",
+    "plugins-git",
+    "plugins-kubernetes",
+    "plugins-postgres",
+];
+
+/// Servers and tools for tests, which are built from no crate of ours and used in tests only.
+const TESTING: [&str; 1] = ["testing-postgres"];
 
 /// Crates that [`is_pure`] crates must not be built from. An entry also covers names that begin with it and a `-`.
 const HEAVY: [&str; 16] = [
@@ -200,6 +208,7 @@ pub fn edges(members: &[Member]) -> Vec<String> {
 fn rank(name: &str) -> Option<u8> {
     Some(match name {
         "tidy" | MODEL => 0,
+        name if TESTING.contains(&name) => 0,
         SDK => 1,
         RUNTIME => 2,
         STORE | "annealing-checks" => 3,
@@ -217,6 +226,7 @@ fn rank(name: &str) -> Option<u8> {
 fn may_use(from: &str, to: &str) -> bool {
     let engine = ENGINES.contains(&to);
     match from {
+        _ if TESTING.contains(&to) => false,
         SDK => to == MODEL,
         STORE | RUNTIME | "annealing-checks" => [MODEL, SDK].contains(&to),
         _ if BACKENDS.contains(&from) => [MODEL, SDK, STORE].contains(&to),
@@ -335,6 +345,8 @@ mod tests {
             ),
             member("embedded", &["annealing-enforcer", "prodspec-gen"], &[]),
             member("plugins-git", &["prodspec-gen", "gix"], &[]),
+            member("testing-postgres", &["tempfile"], &[]),
+            member("plugins-postgres", &["prodspec-gen"], &["testing-postgres"]),
             member("benches", &["control-plane", "kube"], &[]),
         ];
         let kept = others
@@ -361,6 +373,7 @@ mod tests {
             member("embedded", &["control-plane"], &[]),
             member("plugins-git", &["annealing-enforcer"], &[]),
             member("control-plane", &["plugins-git"], &[]),
+            member("benches", &["testing-postgres"], &[]),
             member("unheard-of", &[], &[]),
         ];
         for wrong in wrong {
