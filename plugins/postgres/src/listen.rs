@@ -12,8 +12,8 @@ use crate::server::Server;
 /// The shortest and the longest pause before a lost connection is made again.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// A hint for each notification on `channel`, and one whenever the connection was made again, because notifications may
-/// have been missed meanwhile. Hints that come faster than they are taken count as one.
+/// A hint for each notification on `channel`, and one whenever a connection was made, because notifications may have been
+/// missed before. Hints that come faster than they are taken count as one.
 pub(crate) fn hints(server: Server, channel: String) -> BoxStream<'static, ()> {
     let start = move || {
         let (hints, taken) = watch::channel(());
@@ -35,14 +35,11 @@ pub(crate) fn hints(server: Server, channel: String) -> BoxStream<'static, ()> {
 /// Listens until the stream of hints is dropped.
 async fn listen(runtime: TokioRuntime, server: Server, channel: String, hints: watch::Sender<()>) {
     let mut pause = PAUSES.0;
-    let mut first = true;
     let listening = async {
         loop {
             if let Some(mut listener) = subscribed(&server, &channel).await {
                 pause = PAUSES.0;
-                if !std::mem::take(&mut first) {
-                    hints.send_replace(());
-                }
+                hints.send_replace(());
                 // `None`: the connection was lost.
                 while let Ok(Some(_)) = listener.try_recv().await {
                     hints.send_replace(());

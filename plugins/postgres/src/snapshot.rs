@@ -42,8 +42,8 @@ pub(crate) struct Snapshot<'s> {
 }
 
 impl<'s> Snapshot<'s> {
-    /// Connects and begins the transaction. The server ends a statement that outlives the deadline, and the transaction
-    /// of a client that has gone.
+    /// Connects and begins the transaction. The server ends a statement that outlives the deadline, and what a client
+    /// that has gone has left.
     pub(crate) async fn begin(server: &'s Server, wanted: &'s Wanted) -> Result<Self, Problem> {
         let mut connection = server.connect().await?;
         let millis = wanted.deadline.as_millis().clamp(1, i32::MAX as u128);
@@ -60,6 +60,9 @@ impl<'s> Snapshot<'s> {
             // Writing to a text cannot fail.
             let _ = write!(begin, "; set local {name} = '{value}'");
         }
+        // Servers before version 14 and on some systems refuse this. They notice later that the client has gone.
+        let noticed = "set client_connection_check_interval = '1s'";
+        let _ = run(&mut connection, noticed.into()).await;
         let begun = run(&mut connection, begin).await;
         begun.map_err(|error| server.refused("the transaction", None, &error))?;
         Ok(Self {

@@ -15,8 +15,8 @@ use crate::programs::Programs;
 
 /// The role that owns the databases. It needs no password.
 const OWNER: &str = "tester";
-/// The settings of the server: no TCP, and no care for the data, which nothing needs after the test.
-const OPTIONS: &str = "-c listen_addresses='' -c fsync=off -c synchronous_commit=off -c full_page_writes=off \
+/// The settings of the server: no TCP, and no care for a machine that loses power.
+const OPTIONS: &str = "-c listen_addresses='' -c fsync=off -c full_page_writes=off \
                        -c max_connections=100 -c max_prepared_transactions=0";
 
 /// A private server. It is stopped, and its data deleted, when this is dropped.
@@ -92,7 +92,7 @@ impl Server {
         }
     }
 
-    /// Stops the server at once, as if its machine lost power.
+    /// Stops the server at once, as if its processes were killed. What was committed is there after [`resume`](Self::resume).
     ///
     /// # Panics
     /// When it was not running.
@@ -196,7 +196,7 @@ mod tests {
     fn data_survives_a_stop_and_the_files_are_deleted_in_the_end() {
         let server = Server::start();
         let database = server.database();
-        database.run("create table t (n int); insert into t values (1); checkpoint");
+        database.run("create table t (n int); insert into t values (1)");
         server.stop();
         server.resume();
         assert_eq!(database.run("select n from t"), "1\n");

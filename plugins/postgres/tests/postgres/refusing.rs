@@ -171,7 +171,7 @@ async fn limits_and_deadline_are_kept() {
 async fn dropped_readings_end_on_the_server_too() {
     let database = Server::shared().database();
     let slow =
-        one(&database, "select 'a' as k, pg_sleep(1000)::text").deadline(Duration::from_secs(2));
+        one(&database, "select 'a' as k, pg_sleep(1000)::text").deadline(Duration::from_secs(600));
     let sleeping = "select count(*) from pg_stat_activity where query like '%pg_sleep(1000)%' and state = 'active'
                     and pid <> pg_backend_pid()";
     let reading = tokio::spawn({

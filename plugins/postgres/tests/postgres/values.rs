@@ -6,7 +6,7 @@ use super::*;
 
 #[tokio::test]
 async fn rows_are_documents_known_by_their_key() {
-    let (_, source) = services();
+    let (_database, source) = services();
     let reading = source.read().await.unwrap();
     let expected = [
         (
