@@ -8,6 +8,8 @@ pub mod external;
 pub mod id;
 pub mod incarnation;
 pub mod message;
+#[cfg(feature = "protobuf")]
+pub mod protobuf;
 pub mod reference;
 pub mod rollout;
 pub mod snapshot;

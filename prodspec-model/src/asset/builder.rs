@@ -233,6 +233,12 @@ impl AssetBuilder {
         )))
     }
 
+    /// The id of the asset under construction.
+    #[cfg(feature = "protobuf")]
+    pub(crate) fn id(&self) -> &AssetId {
+        &self.id
+    }
+
     fn encode<T: serde::Serialize>(&self, part: &str, value: &T) -> Result<Vec<u8>, Error> {
         canonical::to_bytes(value).map_err(|source| Error::Encode {
             asset: self.id.clone(),
