@@ -35,11 +35,12 @@ const PROGRAMS: [&str; 8] = [
 ];
 
 /// Crates for foreign technologies. A plugin that is a source of truth may use the formats and trees of generation.
-const PLUGINS: [&str; 4] = [
+const PLUGINS: [&str; 5] = [
     "plugins-archive",
     "plugins-git",
     "plugins-kubernetes",
     "plugins-postgres",
+    "plugins-protobuf",
 ];
 
 /// Servers and tools for tests, which are built from no crate of ours and used in tests only.

@@ -157,14 +157,14 @@ impl Task {
         let mut snapshot = Snapshot::begin(&self.server, &self.wanted).await?;
         let token = snapshot.token().await?;
         let at_token = token.map(|token| self.revision_at(&token));
-        if let (Some(revision), Some(known)) = (&at_token, known) {
-            if revision == known || memory.is_at(revision) {
-                snapshot.end().await;
-                return Ok(match revision == known {
-                    true => Update::Same,
-                    false => memory.update(&self.source(), Some(known)),
-                });
-            }
+        if let (Some(revision), Some(known)) = (&at_token, known)
+            && (revision == known || memory.is_at(revision))
+        {
+            snapshot.end().await;
+            return Ok(match revision == known {
+                true => Update::Same,
+                false => memory.update(&self.source(), Some(known)),
+            });
         }
         let tables = snapshot.tables().await?;
         snapshot.end().await;

@@ -63,6 +63,13 @@ pub trait Format: Send + Sync + 'static {
     /// The first problem in the text, with its line and column.
     fn parse(text: &str, limits: &Limits) -> Result<Vec<Node>, Problem>;
 
+    /// Parses all documents of a file that is not text. `None`, the default: files of this format are text in UTF-8, for
+    /// [`parse`](Self::parse).
+    fn parse_bytes(bytes: &[u8], limits: &Limits) -> Option<Result<Vec<Node>, Problem>> {
+        let _ = (bytes, limits);
+        None
+    }
+
     /// Gives a document the name that its content has in this format, with [`Document::known_as`]. By default it has
     /// none, and is known by its place.
     ///

@@ -38,7 +38,14 @@ impl Parsing {
         path: &str,
         bytes: &[u8],
     ) -> Result<Vec<Document>, Problems> {
-        let nodes = utf8(bytes, self.origin).and_then(|text| {
+        let binary = F::parse_bytes(bytes, &self.limits);
+        let content = match binary {
+            Some(_) => bytes,
+            None => bytes.trim_ascii(),
+        };
+        let is_empty = content.is_empty();
+        let nodes = binary.unwrap_or_else(|| {
+            let text = utf8(bytes, self.origin)?;
             if self.end_marker {
                 declares_end::<F>(text, self.origin)?;
             }
@@ -49,7 +56,7 @@ impl Parsing {
             self.said(problem)
         };
         let nodes = nodes.map_err(place)?;
-        if bytes.trim_ascii().is_empty() {
+        if is_empty {
             return Err(self.empty(path).into());
         }
         let numbered = (0..).zip(nodes);
