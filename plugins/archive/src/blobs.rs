@@ -74,7 +74,8 @@ mod tests {
         let file = directory.join(there.trim_start_matches("sha256:"));
         std::fs::write(&file, b"weights").unwrap();
         let blobs = OciBlobs::new(image.path());
-        let laws = conformance::blobs(&blobs, &there, b"weights", &sha256(b"none"));
+        let none = sha256(b"none");
+        let laws = conformance::blobs(&blobs, &there, b"weights", &none);
         futures::executor::block_on(laws).unwrap();
 
         std::fs::write(&file, b"damaged").unwrap();

@@ -1,5 +1,7 @@
 //! Messages in files as documents, through the sources of files.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
+
 use std::{path::Path, sync::LazyLock};
 
 use plugin_sdk::{Problem, SourceOfTruth, conformance, document::Node};

@@ -216,7 +216,7 @@ impl AssetBuilder {
         }
         if let Err(source) = external::located(&json) {
             return Err(Error::External {
-                asset: self.id,
+                asset: self.id.clone(),
                 source,
             });
         }

@@ -50,7 +50,7 @@ pub enum Error {
     Unknown {
         /// The path of the message that has the field, followed by a colon and a space. Empty for the outermost message.
         at: String,
-        /// The number of the field.
+        /// The number of the unknown field, as on the wire.
         number: u32,
     },
     /// A float is NaN or infinite.
@@ -58,7 +58,7 @@ pub enum Error {
     NotFinite {
         /// The path of the float, such as `limits[0].cores`.
         field: String,
-        /// The float as text.
+        /// The float as text: `NaN`, `inf` or `-inf`.
         number: String,
     },
     /// A packed message cannot be unpacked.

@@ -46,6 +46,10 @@ fn asset_record() -> AssetRecord {
             incarnation: NO,
             why: "500s".into(),
         }),
+        moved: Some(MovedRecord {
+            from: id(),
+            pushed: true,
+        }),
     }
 }
 

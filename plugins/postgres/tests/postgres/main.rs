@@ -1,5 +1,12 @@
 //! The source against a real server, which the tests start.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test"
+)]
+
 mod changing;
 mod refusing;
 mod values;

@@ -28,7 +28,7 @@ async fn keys_have_several_columns_and_lists_their_order() {
     let rows = format!("select * from {rows} -- all of them");
     let each = Query::new("each", ["n", "s"], &*rows);
     let list = Query::new("list", ["s", "n"], &*rows).as_one_document();
-    let none = Query::new("none", ["s"], format!("select 'x' as s where false;")).as_one_document();
+    let none = Query::new("none", ["s"], "select 'x' as s where false;").as_one_document();
     let source = of(&database).query(each).query(list).query(none);
     let named = named(&source.read().await.unwrap());
     let names: Vec<&str> = named.iter().map(|(name, _)| &**name).collect();
