@@ -71,12 +71,7 @@ impl Kernel {
             return Err(Refusal::NoLease);
         }
         can_be_remembered(verdict)?;
-        if self.old_id_of(slot).is_some() {
-            return Err(Refusal::Stale);
-        }
-        if let Some(new) = self.pushed_under_new_id(slot) {
-            return Err(Refusal::InFlight(new));
-        }
+        self.has_one_id(slot)?;
         self.intent_holds(at, verdict)?;
         let type_name = self.kinds[own.kind.index()].config.name.as_str();
         if let Some(pause) = self.people.pause(&asset, type_name, now.wall) {
@@ -115,6 +110,17 @@ impl Kernel {
         self.take(now, at, verdict);
         self.spend(now, at, words, out);
         Ok(())
+    }
+
+    /// R49: whether nothing of the asset's resource happens under another id.
+    fn has_one_id(&self, slot: SlotNo) -> Result<(), Refusal> {
+        if self.old_id_of(slot).is_some() {
+            return Err(Refusal::Stale);
+        }
+        match self.pushed_under_new_id(slot) {
+            Some(new) => Err(Refusal::InFlight(new)),
+            None => Ok(()),
+        }
     }
 
     /// R10: whether the evidence is young enough by its own birth. Evidence from the future, after a clock was set

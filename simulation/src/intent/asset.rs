@@ -117,6 +117,23 @@ pub fn number(id: &str) -> usize {
         .unwrap_or(usize::MAX)
 }
 
+/// The edges of asset number `at` to its providers.
+fn edges(plan: &Plan, at: usize) -> Vec<Edge> {
+    let capacity = plan.uses(at).map(|(parent, _)| Edge {
+        provider: AssetRef::to(plan.id(parent)),
+        need: Need::Capacity { unit: unit(parent) },
+    });
+    let version = plan.wishes[at].schema.map(|schema| Edge {
+        provider: AssetRef::to(plan.id(schema)),
+        need: Need::Version,
+    });
+    let order = plan.order(at).map(|before| Edge {
+        provider: AssetRef::to(plan.id(before)),
+        need: Need::Order,
+    });
+    capacity.into_iter().chain(version).chain(order).collect()
+}
+
 /// Builds asset number `at` as `plan` wants it.
 #[allow(clippy::expect_used, reason = "all parts are built here and valid")]
 pub fn asset(plan: &Plan, at: usize) -> Asset {
@@ -133,19 +150,7 @@ pub fn asset(plan: &Plan, at: usize) -> Asset {
         bad: wish.bad,
         concept: (at >= 2).then(|| AssetRef::to(id(at % 2))),
     };
-    let mut edges = Vec::new();
-    edges.extend(uses.map(|(parent, _)| Edge {
-        provider: AssetRef::to(plan.id(parent)),
-        need: Need::Capacity { unit: unit(parent) },
-    }));
-    edges.extend(wish.schema.map(|schema| Edge {
-        provider: AssetRef::to(plan.id(schema)),
-        need: Need::Version,
-    }));
-    edges.extend(plan.order(at).map(|before| Edge {
-        provider: AssetRef::to(plan.id(before)),
-        need: Need::Order,
-    }));
+    let edges = edges(plan, at);
     let name = TypeName::new(wish.kind.type_name()).expect("the constant is a valid type name");
     let payload = serde_json::to_value(payload).expect("the payload is valid JSON");
     let mut builder = Asset::builder(plan.id(at))
