@@ -134,7 +134,6 @@ impl CheckPlugin for Gate {
 
 impl Gate {
     fn remember(&self, request: &CheckRequest, yes: bool) {
-        let asset = number(request.asset_id().as_str());
         let mut state = self.world.state();
         let said = Said {
             yes,
@@ -142,7 +141,7 @@ impl Gate {
             incarnation: request.incarnation().no.0,
             change: request.change.digest,
         };
-        let key = (self.node.0, self.number, asset);
+        let key = (self.node.0, self.number, request.asset_id().clone());
         state.judge.said.insert(key, said);
     }
 }

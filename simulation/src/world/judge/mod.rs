@@ -19,7 +19,7 @@ mod words;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use prodspec_model::Digest;
+use prodspec_model::{AssetId, Digest};
 
 use crate::{executor::Instant, production::Push, world::State};
 
@@ -119,7 +119,7 @@ pub struct Judge {
     /// The first violation, if there was any.
     pub violation: Option<Violation>,
     /// Last answers of checks, by process, check and asset.
-    pub said: BTreeMap<(u32, usize, usize), Said>,
+    pub said: BTreeMap<(u32, usize, AssetId), Said>,
     /// Greatest token of all calls to production.
     pub token: u64,
     /// Newest incarnation of each owner's pushes, by token.

@@ -140,7 +140,9 @@ impl State {
     fn judge_verdicts(&mut self, at: usize, call: &Call<'_>) {
         for check in gates::covering(call.cause) {
             self.judge.look("S1");
-            let said = self.judge.said.get(&(call.node, check, at)).copied();
+            // Both ids of a renamed asset are checked, each for its own push.
+            let key = (call.node, check, call.asset.id());
+            let said = self.judge.said.get(&key).copied();
             let passes = |said: Said| {
                 said.yes
                     && said.incarnation == call.incarnation
@@ -151,7 +153,8 @@ impl State {
                 self.violated(
                     "S1",
                     format!(
-                        "a push of asset/{at:02} begins without a valid answer of check {check}: {said:?}"
+                        "a push of asset/{at:02} begins at @{} with change {:?} without a valid answer of check {check}: {said:?}",
+                        call.incarnation, call.change
                     ),
                 );
             }
