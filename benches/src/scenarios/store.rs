@@ -3,8 +3,8 @@
 //! Phases: `first`, an incarnation of `n` assets; `changes`, incarnations of ten changes each, one after the other;
 //! `latest`, the newest one read by a new process; `get`, one asset of it. `ns_each` of `first` and `latest` is per asset,
 //! of `changes` per incarnation, of `get` per asset; `p50_us` is the wall time of an incarnation, a reading or a get;
-//! `bytes_each` what the directory grew by. The peer `limit` inserts the assets as rows of a table in one transaction, and
-//! forces ten kilobytes to the disk instead of an incarnation.
+//! `bytes_each` what the directory grew by. The peer `limit` inserts the assets as rows of a table in one transaction,
+//! forces ten kilobytes to the disk instead of an incarnation, and reads the rows.
 
 use std::{fs, io::Write as _, path::Path, sync::Arc};
 
@@ -145,5 +145,28 @@ fn limit(n: usize) -> Result<Vec<Sample>, Error> {
         latencies.push(start.elapsed());
     }
     let changes = meter.stop("changes", INCARNATIONS)?.latencies(latencies);
-    Ok(vec![first, changes])
+    let [latest, get] = read_rows(&database, n)?;
+    Ok(vec![first, changes, latest, get])
+}
+
+/// Reads all rows, then single ones by their key.
+fn read_rows(database: &rusqlite::Connection, n: usize) -> Result<[Sample; 2], Error> {
+    let meter = Meter::start()?;
+    let mut all = database.prepare("select id, content from asset order by id")?;
+    let row = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?));
+    let rows = all.query_map([], row)?.count();
+    let latest = meter.stop("latest", n)?.latencies(vec![meter.elapsed()]);
+    if rows != n {
+        return Err(format!("{rows} of {n} rows").into());
+    }
+    let mut one = database.prepare("select content from asset where id = ?1")?;
+    let ids: Vec<String> = (0..GETS).map(|turn| id(shuffled(turn, n))).collect();
+    let (meter, mut latencies) = (Meter::start()?, Vec::with_capacity(GETS));
+    for id in &ids {
+        let start = now();
+        one.query_row([id], |row| row.get::<_, String>(0))?;
+        latencies.push(start.elapsed());
+    }
+    let get = meter.stop("get", GETS)?.latencies(latencies);
+    Ok([latest, get])
 }

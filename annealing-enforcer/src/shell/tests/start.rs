@@ -116,7 +116,8 @@ async fn fields_of_a_newer_version_are_kept_in_records_that_are_written_again() 
     let now = read().await;
     assert_eq!(now[0]["newer"], json!({ "at": 1 }), "{}", now[0]);
     assert_eq!(now[1][0]["newer"], json!({ "at": 1 }), "{}", now[1]);
-    assert!(now[1].as_array().unwrap().len() > all[1].as_array().unwrap().len());
+    let decisions = |all: &[Value]| all[1].as_array().unwrap().len();
+    assert!(decisions(&now) > decisions(&all), "{}", now[1]);
     assert_eq!(now[2]["newer"], json!({ "at": 1 }), "{}", now[2]);
     assert_ne!(now[2]["resumed"], Value::Null);
 }
