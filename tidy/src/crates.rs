@@ -23,7 +23,7 @@ const ENGINES: [&str; 5] = [
     "annealing-workflow",
 ];
 const BACKENDS: [&str; 2] = ["control-plane-store-sqlite", "control-plane-store-postgres"];
-const PROGRAMS: [&str; 8] = [
+const PROGRAMS: [&str; 9] = [
     "anneal",
     "embedded",
     "testbed",
@@ -32,6 +32,7 @@ const PROGRAMS: [&str; 8] = [
     "web-service",
     "simulation",
     "benches",
+    "fuzz",
 ];
 
 /// Crates for foreign technologies. A plugin that is a source of truth may use the formats and trees of generation.

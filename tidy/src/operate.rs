@@ -16,7 +16,7 @@ const METRICS: &str = "## Metrics";
 const LEVELS: [&str; 3] = ["error", "warn", "info"];
 const KINDS: [&str; 3] = ["counter", "gauge", "histogram"];
 /// Folders that the document does not cover: programs and tests have other readers.
-const NO_LIBRARY: [&str; 4] = ["examples/", "benches/", "simulation/", "tidy/"];
+const NO_LIBRARY: [&str; 5] = ["examples/", "benches/", "fuzz/", "simulation/", "tidy/"];
 
 /// A log line with its level, or a metric with its kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
