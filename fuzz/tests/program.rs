@@ -1,5 +1,7 @@
 //! The program as it is called.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
+
 use std::process::{Command, Output};
 
 fn fuzz(arguments: &[&str]) -> Output {

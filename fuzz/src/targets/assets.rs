@@ -131,7 +131,7 @@ fn check(build: Build, asset: &Asset) -> Result<(), Broken> {
     let located: BTreeSet<AssetId> = asset
         .located_references()
         .into_iter()
-        .map(|(_, id)| id)
+        .map(|found| found.target)
         .collect();
     let references: BTreeSet<AssetId> = asset.references().into_iter().collect();
     law(

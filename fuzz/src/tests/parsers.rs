@@ -127,11 +127,14 @@ fn check(
 #[test]
 fn values_that_break_a_law_of_their_format_are_found() {
     let (one, two) = (json!({"a": 1}), json!({"a": 2}));
-    assert_eq!(check(as_yaml, "{\"a\": 1}", &[one.clone()], ""), Ok(()));
-    assert!(check(as_yaml, "{\"a\": 1}", &[two.clone()], "").is_err());
+    assert_eq!(
+        check(as_yaml, "{\"a\": 1}", std::slice::from_ref(&one), ""),
+        Ok(())
+    );
+    assert!(check(as_yaml, "{\"a\": 1}", std::slice::from_ref(&two), "").is_err());
     assert!(check(as_reference, "{\"a\": 1}", &[], "").is_err());
     assert!(check(as_objects, "", &[one.clone(), two], "ConfigMap/a").is_err());
-    assert!(check(as_objects, "", &[one.clone()], "ConfigMap//a").is_err());
+    assert!(check(as_objects, "", std::slice::from_ref(&one), "ConfigMap//a").is_err());
     let mut wrong = Node::from(one);
     wrong.value = plugin_sdk::document::Value::Float(f64::NAN);
     assert!(as_json("", &[Document::new("x", "x", 0, wrong)]).is_err());
