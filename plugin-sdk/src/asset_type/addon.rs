@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(DependsOn::edges_of(&asset), [Edge::order(provider)]);
         let said = AssetTypes::default().misfits(&asset).to_string();
         assert!(
-            said.contains("edges[0].need: unknown variant `latency`"),
+            said.contains("edges[0].need.kind: unknown variant `latency`"),
             "{said}"
         );
     }
