@@ -219,7 +219,7 @@ impl Message for Turndown {
 ///
 /// ```
 /// use prodspec_model::{Asset, AssetId, addons::Moved};
-/// # #[derive(serde::Serialize)]
+/// # #[derive(serde::Serialize, serde::Deserialize)]
 /// # struct Job { tasks: u32 }
 /// # impl prodspec_model::Message for Job { const TYPE: &'static str = "docs.v1.Job"; }
 /// let moved = Moved::from(AssetId::new("job/eu")?);
