@@ -120,7 +120,14 @@ pub(crate) fn stored<R: Record + PartialEq + std::fmt::Debug>(
         value: value.into(),
     };
     let key = Key::from("kind/partition/name");
-    let Ok(decoded) = record::decode::<R>(&key, &row(bytes.to_vec())) else {
+    // Without keys that are there twice, which no version writes: a record that is kept unread loses them.
+    let once = serde_json::from_slice::<serde_json::Value>(bytes);
+    let once = once.and_then(|value| serde_json::to_vec(&value));
+    let raw = record::decode::<R>(&key, &row(bytes.to_vec()));
+    let (Ok(_), Ok(once)) = (raw, once) else {
+        return Ok(None);
+    };
+    let Ok(decoded) = record::decode::<R>(&key, &row(once)) else {
         return Ok(None);
     };
     let partition = "partition".parse::<PartitionId>().map_err(|error| Broken {
