@@ -1,6 +1,6 @@
 //! Runs parsers, editors and decoders with mutated inputs, and checks their laws.
 //!
-//! `cargo run --release -p fuzz -- [TARGET ...] [--seconds N] [--seed S]`, and `-- TARGET --input FILE` for one input again.
+//! `cargo run --release -p fuzz -- [TARGET ...] [--seconds N] [--inputs N] [--seed S]`, and `-- TARGET --input FILE` for one input again.
 //! Each target runs in a process of its own, whose memory and processor time are limited, so that a stack overflow, a run
 //! without an end and an allocation without a bound are findings too.
 #![allow(clippy::print_stdout, reason = "the program prints its findings")]
@@ -33,6 +33,9 @@ struct Options {
     /// Seconds for each target.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
+    /// Most inputs for each target. With it, and enough seconds, runs are the same on every machine.
+    #[arg(long, default_value_t = u64::MAX)]
+    inputs: u64,
     /// Seed of the mutations. The same seed gives the same inputs.
     #[arg(long, default_value_t = 1)]
     seed: u64,

@@ -42,7 +42,17 @@ pub(crate) fn watched(name: &str, options: &Options) -> bool {
         return failed("there is no room for temporary files; make room");
     };
     let (seconds, seed) = (options.seconds.to_string(), options.seed.to_string());
-    let own = [name, "--seconds", &seconds, "--seed", &seed, "--alone"];
+    let inputs = options.inputs.to_string();
+    let own = [
+        name,
+        "--seconds",
+        &seconds,
+        "--inputs",
+        &inputs,
+        "--seed",
+        &seed,
+        "--alone",
+    ];
     let ended = called(&own, noted.path(), Stdio::inherit());
     let Some(signal) = ended.and_then(|ended| ended.signal()) else {
         return ended.is_some_and(|ended| ended.success());
@@ -81,12 +91,12 @@ pub(crate) fn alone(make: Make, options: &Options, noted: &Path) -> bool {
         return failed("the file for the input cannot be opened; run it again");
     };
     let (began, most) = (now(), Duration::from_secs(options.seconds));
-    let seed = options.seed;
+    let (seed, most_inputs) = (options.seed, options.inputs);
     apart(move || {
         let target = make();
         let ran = run(&*target, seed, Bounds::of_process(), |inputs, input| {
             note(&file, inputs, input);
-            now().saturating_sub(began) < most
+            inputs < most_inputs && now().saturating_sub(began) < most
         });
         match ran {
             Ok(figures) => {

@@ -5,6 +5,7 @@
 //! finds out from the source whether it was made. A change of a table is one commit with its record.
 
 mod error;
+mod making;
 mod overwritten;
 mod records;
 mod request;
@@ -21,9 +22,9 @@ use plugin_sdk::{
     Candidate, ChangeId, EditError, FencingToken, Problem, Problems, Proposal, Reading,
     SourceChange, with_causes,
 };
-use prodspec_gen::{Pipeline, Table, pipeline::Editable};
+use prodspec_gen::{Pipeline, pipeline::Editable};
 use prodspec_model::{PartitionId, Revision, SourceName, snapshot::Change};
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, MutexGuard, watch};
 
 use self::records::{Books, Entry, Wanted};
 pub use self::{error::EditRefused, request::SourceEdit};
@@ -239,7 +240,11 @@ impl<R: Runtime> Desk<R> {
         };
         for _ in 0..ATTEMPTS {
             let made = self.make(&mut guard, editable, &wanted, edit.blast_radius);
-            if let Attempted::Made(made) = made.await? {
+            let made = match made.await {
+                Err(error) => return Err(self.not_made(guard, &wanted, error).await),
+                Ok(made) => made,
+            };
+            if let Attempted::Made(made) = made {
                 tracing::info!(
                     partition = %self.partition, source = %source.0, id = %made.id, who = change.who,
                     why = change.why, revision = %made.revision.0, "edited a source"
@@ -249,6 +254,32 @@ impl<R: Runtime> Desk<R> {
             }
         }
         Err(EditRefused::KeepsChanging(ATTEMPTS))
+    }
+
+    /// Forgets the record of an earlier attempt, if there is one, because the source has other values now. Fields that the
+    /// earlier attempt was to hold are compared with the source: those that have other values are held no more.
+    async fn not_made(
+        &self,
+        mut guard: MutexGuard<'_, Option<Books>>,
+        wanted: &Wanted<'_>,
+        error: EditRefused,
+    ) -> EditRefused {
+        let known = match self.open(&mut guard).await {
+            Ok(books) => books.change(&wanted.change.id).is_some(),
+            Err(_) => false,
+        };
+        if !known || !matches!(error, EditRefused::Refused(_)) {
+            return error;
+        }
+        let entry = Entry::without(&wanted.change.id);
+        if let Err(error) = self.write(&mut guard, Batch::new(), entry).await {
+            not_recorded(wanted, &error);
+        }
+        drop(guard);
+        if let Err(error) = self.compare(wanted.source).await {
+            not_recorded(wanted, &error);
+        }
+        error
     }
 
     /// Whether a change that was recorded, but not marked, was made: the source has the revision after it, or all its fields
@@ -293,125 +324,6 @@ impl<R: Runtime> Desk<R> {
             changes: Arc::default(),
         })
     }
-
-    /// Marks a change as made. If the store fails, the change has no mark, and is found out again when it is asked for.
-    async fn mark(
-        &self,
-        guard: &mut Option<Books>,
-        wanted: &Wanted<'_>,
-        revisions: (&Revision, &Revision),
-    ) {
-        let now = self.now();
-        let entry = match self.open(guard).await {
-            Ok(books) => books.record(wanted, revisions, (now, Some(now))),
-            Err(error) => return not_recorded(wanted, &error),
-        };
-        if let Err(error) = self.write(guard, Batch::new(), entry).await {
-            not_recorded(wanted, &error);
-        }
-    }
-
-    /// Tries a change, records it, makes it, and marks it.
-    async fn make(
-        &self,
-        guard: &mut Option<Books>,
-        editable: &Editable,
-        wanted: &Wanted<'_>,
-        allowed: usize,
-    ) -> Result<Attempted, EditRefused> {
-        let books = self.open(guard).await?;
-        let (proposal, candidate) = self.tried(books, editable, wanted, allowed).await?;
-        let made = Made {
-            id: wanted.change.id.clone(),
-            revision: proposal.reading.revision.clone(),
-            changes: candidate.changes,
-            diff: proposal.diff.clone(),
-        };
-        let committed = match editable {
-            Editable::Table(table) => self.commit_row(guard, table, wanted, &proposal).await,
-            _ => self.commit(guard, editable, wanted, &proposal).await,
-        };
-        match committed {
-            Ok(()) => Ok(Attempted::Made(made)),
-            Err(EditError::Moved { .. }) => Ok(Attempted::Moved),
-            Err(error) => Err(refused(wanted.change, error)),
-        }
-    }
-
-    /// Makes a change of a table, in one commit with its record.
-    async fn commit_row(
-        &self,
-        guard: &mut Option<Books>,
-        table: &Table,
-        wanted: &Wanted<'_>,
-        proposal: &Proposal,
-    ) -> Result<(), EditError> {
-        let revisions = (&proposal.before, &proposal.reading.revision);
-        let now = self.now();
-        let books = self.open(guard).await.map_err(unread)?;
-        let entry = books.record(wanted, revisions, (now, Some(now)));
-        let batch = match proposal.is_unchanged() {
-            true => Batch::new(),
-            false => table.write(Batch::new(), wanted.change, proposal).await?,
-        };
-        let written = self.write(guard, batch, entry).await;
-        written.map_err(|error| self.not_written(proposal, &error))
-    }
-
-    /// Records a change, makes it, and marks it.
-    async fn commit(
-        &self,
-        guard: &mut Option<Books>,
-        editable: &Editable,
-        wanted: &Wanted<'_>,
-        proposal: &Proposal,
-    ) -> Result<(), EditError> {
-        let revisions = (&proposal.before, &proposal.reading.revision);
-        let books = self.open(guard).await.map_err(unread)?;
-        let entry = books.record(wanted, revisions, (self.now(), None));
-        let undo = books.undoing(&entry, &wanted.change.id);
-        let written = self.write(guard, Batch::new(), entry).await;
-        written.map_err(|error| self.not_written(proposal, &error))?;
-        let (pipeline, runtime) = (&self.pipeline, &self.runtime);
-        let committed = pipeline.commit(runtime, editable, wanted.change, proposal);
-        match committed.await {
-            Ok(_) => self.mark(guard, wanted, revisions).await,
-            // The record says where to look.
-            Err(unknown @ EditError::Unknown(_)) => return Err(unknown),
-            Err(error) => {
-                // If the store fails, the fields are held until the edit is asked for again, or the holder releases them.
-                if let Err(error) = self.write(guard, Batch::new(), undo).await {
-                    not_recorded(wanted, &error);
-                }
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
-    /// The error for a commit of the store that failed before the source was changed.
-    fn not_written(&self, proposal: &Proposal, error: &CommitError) -> EditError {
-        let message = match error {
-            CommitError::Conflict { key, .. } if *key == owner::key(&self.partition) => {
-                "another process owns the partition now; ask that one".to_owned()
-            }
-            CommitError::Conflict { .. } => {
-                let now = proposal.before.clone();
-                return EditError::Moved { now };
-            }
-            error => format!("the store failed: {}", with_causes(error)),
-        };
-        let problems = Problem::new(message).by("store").into();
-        match error {
-            CommitError::Unknown { .. } => EditError::Unknown(problems),
-            _ => EditError::Failed(problems),
-        }
-    }
-}
-
-/// The error for books that cannot be read.
-fn unread(error: EditRefused) -> EditError {
-    EditError::Failed(Problem::new(with_causes(&error)).by("store").into())
 }
 
 /// The value of an edited field in a reading.

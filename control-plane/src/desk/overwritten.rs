@@ -43,7 +43,7 @@ impl<R: Runtime> Desk<R> {
     }
 
     /// Marks the held fields of a source that have another value than their holder gave them.
-    async fn compare(&self, source: &SourceName) -> Result<(), EditRefused> {
+    pub(super) async fn compare(&self, source: &SourceName) -> Result<(), EditRefused> {
         let Some(editable) = self.pipeline.editable(source) else {
             return Ok(());
         };

@@ -158,6 +158,14 @@ impl Entry {
         }
     }
 
+    /// The entry that forgets a change.
+    pub(super) fn without(id: &ChangeId) -> Self {
+        Self {
+            fields: Vec::new(),
+            changes: vec![(id.clone(), None)],
+        }
+    }
+
     /// Whether the entry changes the ledger.
     pub(super) fn has_fields(&self) -> bool {
         !self.fields.is_empty()

@@ -176,7 +176,7 @@ impl Target for Editor {
 }
 
 fn shown(edit: &Edit, details: &str) -> String {
-    let edit = serde_json::to_string(edit).unwrap_or_default();
+    let edit = format!("{edit:?}");
     format!("{edit}\n{details}")
 }
 

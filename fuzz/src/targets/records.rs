@@ -10,8 +10,8 @@ use control_plane_store::{
         Override, Owned, Pause, Stopped, Taken,
     },
 };
-use plugin_sdk::{Pin, SourceChange};
-use prodspec_gen::{Remarks, SealOverride, edit::Edit};
+use plugin_sdk::{FieldEdit, Pin, SourceChange};
+use prodspec_gen::{Remarks, SealOverride};
 use prodspec_model::{PartitionId, addons, incarnation::Header, rollout::RolloutPolicy};
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -59,7 +59,7 @@ const ALL: [Decode; 30] = [
     stored::<Rollout>,
     stored::<TargetRecord>,
     stored::<Quarantined>,
-    json::<Edit>,
+    json::<FieldEdit>,
     json::<SourceChange>,
     json::<Header>,
     json::<RolloutPolicy>,

@@ -46,7 +46,6 @@ mod write;
 mod yaml_tree;
 
 use plugin_sdk::document::FieldPath;
-use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 pub use refused::Refused;
@@ -81,34 +80,17 @@ impl EditFormat for Toml {
     }
 }
 
-/// The change of one field of one document in a file.
-///
-/// Values are plain JSON, because edits are stored and sent, and have no positions.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// The change of one field of one document in a file. An edit of a source is a [`FieldEdit`](plugin_sdk::FieldEdit).
+#[derive(Debug, Clone, PartialEq)]
 pub struct Edit {
     /// The index of the document in its file, from 0; documents without content do not count.
     pub document: u32,
     /// The field. Indices of lists are those before all edits that are made together.
     pub path: FieldPath,
     /// The expected value. `None`: the field must not be there.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "some"
-    )]
     pub was: Option<Value>,
     /// The new value. `None` removes the field.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "some"
-    )]
     pub to: Option<Value>,
-}
-
-/// A value that is present: a null is a value, other than a field that is left out.
-fn some<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(deserializer).map(Some)
 }
 
 /// Makes all `edits` of a YAML text, or none.

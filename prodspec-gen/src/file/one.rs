@@ -6,7 +6,12 @@ use plugin_sdk::{Document, Problem, Problems, Reading};
 use prodspec_model::{Digest, Revision};
 
 use super::{
-    Files, cache::Shape, contents::Contents, links::Links, settings::Settings, stable::Found,
+    Files,
+    cache::Shape,
+    contents::Contents,
+    links::Links,
+    settings::Settings,
+    stable::{self, Found},
     walk::Passed,
 };
 use crate::format::Format;
@@ -53,6 +58,11 @@ impl<F: Format> Files<OneFile<F>> {
     /// The same problems as for a file with this content.
     pub fn parse(&self, bytes: &[u8]) -> Result<Reading, Problems> {
         let parsing = &self.settings.parsing;
+        let (len, cap) = (bytes.len() as u64, parsing.limits.bytes);
+        if len > cap {
+            let problem = stable::too_long(len, cap).at(&*parsing.source, 0, 0);
+            return Err(parsing.said(problem).into());
+        }
         let documents = parsing.documents::<F>(&parsing.source, bytes)?;
         if documents.is_empty() {
             return Err(parsing.empty(&parsing.source).into());

@@ -132,8 +132,8 @@ impl Found {
     pub(super) fn read(&self, cap: u64) -> Result<Option<Vec<u8>>, Problem> {
         let There { target, seen } = self.there.as_ref().map_err(Problem::clone)?;
         if seen.len > cap {
-            let message = format!("{} bytes long, {cap} are allowed; split the file", seen.len);
-            return Err(at(&self.path, message));
+            let path = self.path.display().to_string();
+            return Err(too_long(seen.len, cap).at(path, 0, 0));
         }
         let cannot = |error| cannot_read(&self.path, &error);
         let file = open(target).map_err(cannot)?;
@@ -285,6 +285,13 @@ fn read_once(found: &[Found], known: &[bool], cap: u64) -> Result<Option<Files>,
     } else {
         Err(problems)
     }
+}
+
+/// The problem of a file with more than `cap` bytes.
+pub(crate) fn too_long(len: u64, cap: u64) -> Problem {
+    Problem::new(format!(
+        "{len} bytes long, {cap} are allowed; split the file"
+    ))
 }
 
 /// A problem with the file or directory at `path`.

@@ -17,7 +17,7 @@ use super::{
     stop::{Stop, Waiting},
 };
 use crate::{
-    file::settings::Settings,
+    file::{settings::Settings, stable::too_long},
     format::{Format, Limits},
     kept::{Finding, Kept, Parsed, Placed},
 };
@@ -331,12 +331,6 @@ fn refused(entry: Entry, problem: Problem) -> Finding<File> {
         len: 0,
     };
     Finding::New(file, Err(problem.into()))
-}
-
-fn too_long(len: u64, cap: u64) -> Problem {
-    Problem::new(format!(
-        "{len} bytes long, {cap} are allowed; split the file"
-    ))
 }
 
 fn nothing<F: Format>(path: &Path, files: usize) -> Problem {

@@ -117,3 +117,39 @@ async fn r34_edit_whose_process_dies_is_made_once_whatever_happens_to_the_file_m
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn r34_edit_whose_field_a_person_set_after_the_death_is_refused_and_holds_nothing() {
+    let world = World::new();
+    let switch = Arc::new(AtomicU8::new(1));
+    let dying = || Dying {
+        file: YamlFile::new(world.path()),
+        dies: switch.clone(),
+    };
+    let running = world.start_with(dying()).await;
+    let id = ChangeId::new("resize-7").unwrap();
+    let edit_of_one = edit([set("services.eu.size", 1, 7)]).held_by("one").id(id);
+    let unknown = refused(running.handle.edit(&edit_of_one).await);
+    assert!(matches!(unknown, EditRefused::Unknown { .. }), "{unknown}");
+    running.stop().await;
+    let text = world.text().replace("eu: {size: 1}", "eu: {size: 4}");
+    write(world.dir.path(), &text);
+
+    switch.store(0, Ordering::Relaxed);
+    let running = world.start_with(dying()).await;
+    let wrong = refused(running.handle.edit(&edit_of_one).await);
+    assert!(
+        wrong.to_string().contains("is 4, but 1 was expected"),
+        "{wrong}"
+    );
+    assert_eq!(world.text(), text);
+    let fields = running.handle.held_fields().await.unwrap();
+    assert_eq!(
+        overwritten(&fields),
+        ["services.eu.size"],
+        "its holder is told"
+    );
+    let other = edit([set("services.eu.size", 4, 5)]).held_by("two");
+    running.handle.edit(&other).await.unwrap();
+    running.stop().await;
+}

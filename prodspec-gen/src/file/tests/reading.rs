@@ -163,3 +163,17 @@ async fn r44_parsing_does_not_hold_the_executor() {
         assert_eq!(read.await.unwrap().unwrap().documents.len(), 1);
     }
 }
+
+#[test]
+fn text_that_is_parsed_as_a_file_has_the_limits_of_a_file() {
+    let limits = Limits {
+        bytes: 5,
+        ..Limits::default()
+    };
+    let source = YamlFile::new("a.yaml").limits(limits);
+    assert!(source.parse(b"a: 1\n").is_ok());
+    assert_eq!(
+        source.parse(b"a: 12\n").unwrap_err().to_string(),
+        "a.yaml: 6 bytes long, 5 are allowed; split the file (says source a.yaml)"
+    );
+}
