@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, reason = "the program prints its figures")]
 
 mod assets;
+mod files;
 mod harness;
 mod measure;
 mod ours;

@@ -7,8 +7,6 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
-    path::Path,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -19,6 +17,7 @@ use super::{OURS, Scenario, Sizes};
 use crate::{
     Error,
     assets::JobType,
+    files::{EACH, first as name, write},
     measure::{Meter, Sample, now},
     ours::HOUR,
 };
@@ -35,8 +34,6 @@ pub(super) static SCENARIO: Scenario = Scenario {
     sides: &[(OURS, ours)],
 };
 
-/// Number of assets in each file.
-const EACH: usize = 10;
 /// Number of measured edits of each phase.
 const TIMES: usize = 20;
 /// Name of the source.
@@ -115,24 +112,6 @@ async fn repeat(
         }
     }
     Ok(meter.stop(phase, TIMES)?.latencies(latencies))
-}
-
-/// The name of the first service of file number `file`.
-fn name(file: usize) -> String {
-    format!("service-{:07}", file * EACH)
-}
-
-/// Writes file number `file`, whose first asset has the version `version`.
-fn write(dir: &Path, file: usize, version: u64) -> Result<(), Error> {
-    let jobs = (0..EACH).map(|nth| {
-        let (version, no) = (if nth == 0 { version } else { 1 }, file * EACH + nth);
-        let cluster = no % 50;
-        format!(
-            "service-{no:07}: {{cluster: cluster-{cluster:02}, replicas: 3, version: {version}}}\n"
-        )
-    });
-    let path = dir.join(format!("{file:06}.yaml"));
-    Ok(fs::write(path, jobs.collect::<String>())?)
 }
 
 /// Makes a job of each entry of a document.

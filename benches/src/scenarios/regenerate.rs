@@ -7,7 +7,6 @@
 //! `draft` without the reading. The peer `naive` reads through a source that remembers nothing, with the same engine.
 
 use std::{
-    fs,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -27,6 +26,7 @@ use super::{OURS, Scenario, Sizes};
 use crate::{
     Error,
     assets::JobType,
+    files::{EACH, write},
     measure::{Meter, Sample, now},
     ours::runtime,
 };
@@ -43,8 +43,6 @@ pub(super) static SCENARIO: Scenario = Scenario {
     sides: &[(OURS, ours), ("naive", naive)],
 };
 
-/// Number of assets in each file.
-const EACH: usize = 10;
 /// Number of files that one edit changes, by one asset each.
 const EDITED: usize = 10;
 /// Number of measured runs of the phases `idle` and `edit`.
@@ -154,22 +152,6 @@ async fn run(handle: &Handle, n: usize) -> Result<(), Error> {
         true => Ok(()),
         false => Err(format!("{assets:?} assets; {}", status.problems).into()),
     }
-}
-
-/// Writes file number `file`, whose first asset has the version `version`.
-fn write(dir: &Path, file: usize, version: u64) -> Result<(), Error> {
-    let jobs = (0..EACH).map(|nth| {
-        let version = if nth == 0 { version } else { 1 };
-        let no = file * EACH + nth;
-        format!(
-            "service-{no:07}: {{cluster: cluster-{:02}, replicas: 3, version: {version}}}\n",
-            no % 50
-        )
-    });
-    Ok(fs::write(
-        dir.join(format!("{file:06}.yaml")),
-        jobs.collect::<String>(),
-    )?)
 }
 
 /// Makes a job of each entry of a document.
