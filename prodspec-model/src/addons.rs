@@ -1,5 +1,7 @@
 //! Addons that the framework itself understands. Teams define their own addons in addition.
 
+use std::sync::LazyLock;
+
 use memchr::memmem;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -234,6 +236,9 @@ pub struct Moved {
     pub from: DanglingRef,
 }
 
+static RENAMED: LazyLock<memmem::Finder<'static>> =
+    LazyLock::new(|| memmem::Finder::new(Moved::TYPE));
+
 impl Moved {
     /// The asset had the id `from` before.
     pub fn from(from: AssetId) -> Self {
@@ -245,7 +250,7 @@ impl Moved {
     /// validators report that before an incarnation is sealed.
     pub fn source_of(asset: &Asset) -> Option<AssetId> {
         // Nearly no asset has the addon, and a search costs less than reading all addons.
-        memmem::find(asset.canonical().as_bytes(), Self::TYPE.as_bytes())?;
+        RENAMED.find(asset.canonical().as_bytes())?;
         let moved = asset.addon::<Self>().ok().flatten()?;
         Some(moved.from.id)
     }

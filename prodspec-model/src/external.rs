@@ -3,6 +3,8 @@
 //!
 //! A reference is the JSON object `{"$external":"models/fraud.bin","digest":"..."}` without other keys.
 
+use std::sync::LazyLock;
+
 use memchr::memmem;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -64,6 +66,9 @@ pub struct InvalidExternal {
     source: serde_json::Error,
 }
 
+static FINDER: LazyLock<memmem::Finder<'static>> =
+    LazyLock::new(|| memmem::Finder::new(b"\"$external\":"));
+
 /// All references in the canonical JSON of an asset, with their field paths. Costs one scan of the bytes if there is
 /// none.
 ///
@@ -71,7 +76,7 @@ pub struct InvalidExternal {
 /// When an object has the key `$external` but is not a reference.
 pub(crate) fn located(json: &[u8]) -> Result<Vec<(String, ExternalRef)>, InvalidExternal> {
     let mut found = Vec::new();
-    if memmem::find(json, b"\"$external\":").is_some()
+    if FINDER.find(json).is_some()
         && let Ok(value) = serde_json::from_slice::<Value>(json)
     {
         walk("", &value, &mut found)?;

@@ -3,6 +3,8 @@
 //! A reference is the JSON object `{"$asset":"job/eu"}` without other keys, or `{"$asset?":"job/eu"}` if it may dangle. A
 //! scan of canonical bytes finds it, because the same characters inside a string would have escaped quotes.
 
+use std::sync::LazyLock;
+
 use memchr::memmem;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -87,6 +89,7 @@ pub struct LocatedReference {
 
 /// The beginning of the key of a reference as it appears in canonical JSON.
 const KEY: &[u8] = br#""$asset"#;
+static FINDER: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(KEY));
 /// The ends of such a key: of a reference, and of one that may dangle.
 const ENDS: [&[u8]; 2] = [br#"":"#, br#"?":"#];
 
@@ -110,7 +113,7 @@ pub enum InvalidReference {
 /// When an object has the key `$asset` but is not a reference.
 pub(crate) fn targets(json: &[u8]) -> Result<Vec<AssetId>, InvalidReference> {
     let mut found = Vec::new();
-    for at in memmem::find_iter(json, KEY) {
+    for at in FINDER.find_iter(json) {
         let rest = &json[at + KEY.len()..];
         let Some(value) = ENDS.iter().find_map(|end| rest.strip_prefix(*end)) else {
             continue;

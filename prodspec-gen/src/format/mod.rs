@@ -12,6 +12,8 @@ pub(crate) mod template;
 mod toml;
 mod yaml;
 
+use std::cell::Cell;
+
 use plugin_sdk::{
     Document, Problem, Problems,
     document::{Name, Node, Value},
@@ -106,28 +108,39 @@ fn check_root(node: Node) -> Result<Node, Problem> {
 
 /// Checks that no key appears twice, in O(n log n) for any keys.
 fn check_unique(entries: &[(Name, Node)]) -> Result<(), Problem> {
+    // Nearly all maps are small; comparing all pairs needs no memory.
+    if entries.len() <= 8 {
+        let mut pairs = entries.iter().enumerate().flat_map(|(at, (name, _))| {
+            entries[..at].iter().map(move |(before, _)| (before, name))
+        });
+        return match pairs.find(|(before, name)| before.text == name.text) {
+            None => Ok(()),
+            Some((before, name)) => Err(twice(before, name)),
+        };
+    }
     let mut names: Vec<&Name> = entries.iter().map(|(name, _)| name).collect();
     names.sort_by(|a, b| (&a.text, a.line, a.column).cmp(&(&b.text, b.line, b.column)));
     match names.windows(2).find(|pair| pair[0].text == pair[1].text) {
         None => Ok(()),
-        Some(pair) => {
-            let message = format!(
-                "the key `{}` appears twice in one map, first in line {}; remove one",
-                pair[0].text, pair[0].line
-            );
-            Err(wrong(
-                message,
-                pair[1].line as usize,
-                pair[1].column as usize,
-            ))
-        }
+        Some(pair) => Err(twice(pair[0], pair[1])),
     }
+}
+
+/// A key that appears once more in one map.
+fn twice(first: &Name, again: &Name) -> Problem {
+    let message = format!(
+        "the key `{}` appears twice in one map, first in line {}; remove one",
+        first.text, first.line
+    );
+    wrong(message, again.line as usize, again.column as usize)
 }
 
 /// The offsets at which the lines of a text begin, for parsers that report byte offsets only.
 struct Lines<'t> {
     text: &'t str,
     starts: Vec<usize>,
+    /// The line of the last offset that was asked for. Parsers ask for offsets that mostly rise.
+    last: Cell<usize>,
 }
 
 impl<'t> Lines<'t> {
@@ -138,19 +151,33 @@ impl<'t> Lines<'t> {
             starts: std::iter::once(0)
                 .chain(ends.map(|(at, _)| at + 1))
                 .collect(),
+            last: Cell::new(1),
         }
     }
 
     /// The line and column of a byte offset, counted from 1. The column counts characters; more than 4,096 bytes into a
     /// line it counts bytes, so that a file with a single long line does not take quadratic time.
     fn at(&self, offset: usize) -> (usize, usize) {
-        let line = self.starts.partition_point(|start| *start <= offset);
+        let line = self.line(offset);
         let start = self.starts[line - 1];
         let column = match self.text.get(start..offset) {
             Some(before) if before.len() <= 4096 => before.chars().count(),
             _ => offset - start,
         };
         (line, column + 1)
+    }
+
+    /// The line of an offset, looked for first among the few lines from the last one on.
+    fn line(&self, offset: usize) -> usize {
+        let last = self.last.get();
+        let near = &self.starts[last - 1..self.starts.len().min(last + 4)];
+        let ahead = near.iter().take_while(|start| **start <= offset).count();
+        let line = match (1..near.len()).contains(&ahead) {
+            true => last - 1 + ahead,
+            false => self.starts.partition_point(|start| *start <= offset),
+        };
+        self.last.set(line);
+        line
     }
 
     fn wrong(&self, message: impl std::fmt::Display, offset: usize) -> Problem {

@@ -79,6 +79,30 @@ async fn r34_one_of_two_changes_of_the_same_state_wins() {
     assert_eq!(one.commit(&a, &first).await, Err(EditError::Moved { now }));
 }
 
+/// Both batches were made from the same state, so both found the table at the revision of their proposals.
+#[tokio::test]
+async fn r34_batch_that_was_made_before_another_change_is_refused_by_the_store() {
+    let store = Arc::new(MemoryStore::new());
+    let table = table(&store);
+    make(&table, &change("0", vec![add("eu", json!({"n": 1}))])).await;
+    let mut batches = Vec::new();
+    for (id, name) in [("a", "us"), ("b", "asia")] {
+        let change = change(id, vec![add(name, json!({"n": 1}))]);
+        let proposal = table.propose(&change).await.unwrap();
+        let batch = table.write(Batch::new(), &change, &proposal).await.unwrap();
+        batches.push((batch, proposal));
+    }
+    let (second, _) = batches.pop().unwrap();
+    let (first, proposal) = batches.pop().unwrap();
+    store.commit(first).await.unwrap();
+    let refused = store.commit(second).await.unwrap_err();
+    assert!(
+        matches!(refused, CommitError::Conflict { .. }),
+        "{refused:?}"
+    );
+    assert_eq!(table.read().await.unwrap(), proposal.reading);
+}
+
 #[tokio::test]
 async fn r34_tables_keep_the_laws_of_editable_sources() {
     let table = table(&Arc::new(MemoryStore::new()));

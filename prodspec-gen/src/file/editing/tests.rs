@@ -212,10 +212,12 @@ async fn r34_text_written_by_hand_during_the_replacement_is_kept() {
                 _ => path.clone(),
             };
             let shape = OneFile::<Yaml>::from(source.settings.clone());
+            let mut exchanged = false;
             let committed =
                 source
                     .settings
                     .commit_now(&shape, now(), &change, &proposal, &mut |reached| {
+                        exchanged |= reached == Point::Exchanged;
                         if reached == *point {
                             match replaces {
                                 true => {
@@ -233,6 +235,9 @@ async fn r34_text_written_by_hand_during_the_replacement_is_kept() {
             );
             assert_eq!(text(dir.path()), by_hand, "{point:?}");
             assert_eq!(names(dir.path()), ["m.yaml"], "{point:?}");
+            // No reader sees a text that replaces one which is known to have changed.
+            let known_before = !matches!(point, Point::Compared | Point::Exchanged);
+            assert_eq!(exchanged, !known_before, "{point:?}");
         }
     }
 }
