@@ -262,6 +262,24 @@ async fn r34_process_that_dies_at_any_point_leaves_the_file_before_or_after_and_
     }
 }
 
+#[tokio::test]
+async fn r34_one_of_two_changes_of_the_same_field_wins_and_the_other_has_to_look_again() {
+    let (dir, source) = one_file();
+    let (a, b) = (
+        change("a", [set("clusters[0].replicas", 3, 5)]),
+        change("b", [set("clusters[0].replicas", 3, 6)]),
+    );
+    let first = source.propose(&a).await.unwrap();
+    let second = source.propose(&b).await.unwrap();
+    let now = source.commit(&b, &second).await.unwrap();
+    let late = source.commit(&a, &first).await;
+    assert_eq!(late, Err(EditError::Moved { now }));
+    assert_eq!(
+        text(dir.path()),
+        TEXT.replace("replicas: 3", "replicas: 6")
+    );
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn permissions_and_the_link_to_the_file_stay() {
