@@ -1,0 +1,1 @@
+//! Schedules: the instants at which a cron expression fires in a time zone.
