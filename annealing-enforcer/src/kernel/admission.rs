@@ -276,6 +276,7 @@ impl Kernel {
         if !it.cures {
             it.before = self.table.last_settled_mut().take(slot);
         }
+        self.followed.touch(slot);
         self.is_pushed_as_moved(slot);
     }
 

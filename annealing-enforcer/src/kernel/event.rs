@@ -1,6 +1,9 @@
 //! The events that the kernel takes in, and the effects that it asks its shell for.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use control_plane_store::records::{
     Approval, AssetRecord, Decision, Orphaned, Override, Owned, Pause,
@@ -109,6 +112,9 @@ pub struct Effects {
     pub usages: Vec<(u64, Usage)>,
     /// `true`: an asset may have settled, or may have stopped being settled.
     pub settled_changed: bool,
+    /// The followed assets that may have settled, or may have stopped being settled, each once. See
+    /// [`Kernel::follow`](super::Kernel::follow).
+    pub touched: BTreeSet<AssetId>,
     /// News for the subscribers of the feed, such as the strategist, in order.
     pub feed: Vec<PinEvent>,
     /// Notices to operators, for the log.

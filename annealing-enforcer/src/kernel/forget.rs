@@ -41,6 +41,7 @@ impl Kernel {
         self.holds.take_waiters(slot);
         let waiters = self.settle_waits.give_up(slot);
         self.table.give_up(slot);
+        self.followed.left(slot);
         self.ledger.gave_up(id);
         for waiter in waiters {
             self.trigger(now, waiter, Trigger::DependencySettled, Class::Retry);

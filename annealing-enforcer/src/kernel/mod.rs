@@ -13,6 +13,7 @@ mod diff;
 mod dispatch;
 mod event;
 mod explain;
+mod follow;
 mod follow_up;
 mod forget;
 mod guard;
@@ -49,6 +50,8 @@ use plugin_sdk::{FencingToken, Now};
 use prodspec_model::Incarnation;
 
 pub use event::{Call, CheckCall, Effects, Event, PushCall, Record, Target};
+#[cfg(test)]
+pub(crate) use explain::LOOKS;
 pub use explain::{AssetStatus, Explanation, OTHERS, Waiting};
 pub use prospect::{Outcome, Prospect};
 pub use state::{
@@ -63,7 +66,7 @@ pub use {crate::bug::Bug, branch::Branch, notice::Notice, recovered::Recovered};
 
 use crate::config::{Config, TypeConfig};
 use state::{
-    attempt::Attempts, census::Census, claims::Claims, edges::Edges, holds::Holds, ledger::Ledger,
+    attempt::Attempts, census::Census, claims::Claims, edges::Edges, followed::Followed, holds::Holds, ledger::Ledger,
     observations::Observations, ownership::Ownership, people::People, pins::Pins,
     registered::RegisteredType, schedule::Schedule, settle_waits::SettleWaits, table::Table,
 };
@@ -83,6 +86,7 @@ pub struct Kernel {
     claims: Claims,
     holds: Holds,
     settle_waits: SettleWaits,
+    followed: Followed,
     people: People,
     census: Census,
     /// Renamed assets that took over from their old ids and have not settled since.
@@ -123,6 +127,7 @@ impl control_plane_runtime::Kernel for Kernel {
         }
         self.time_passed(now, out);
         self.dispatch(now, out);
+        self.report_touched(out);
     }
 }
 
@@ -149,6 +154,7 @@ impl Kernel {
             claims: Claims::default(),
             holds: Holds::default(),
             settle_waits: SettleWaits::default(),
+            followed: Followed::default(),
             people: People::default(),
             census: Census::default(),
             moved: BTreeMap::new(),

@@ -406,6 +406,7 @@ impl Kernel {
         let behind = entry.has(flag::GOVERNED)
             && content(self.table.intent(slot).as_ref()) != content(newest().as_ref());
         let changed = self.census.set_behind(slot, behind);
+        self.followed.touch(slot);
         out.settled_changed |= changed;
     }
 }

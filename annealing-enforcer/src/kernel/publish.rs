@@ -47,6 +47,7 @@ impl Kernel {
         // Slots hold locations in the newest incarnation, so all of them move before any of them is read again.
         for place in &touched {
             self.table.slot_mut(place.slot).location = place.after;
+            self.followed.touch(place.slot);
             if let (Some(asset), None) = (place.before.clone(), place.after) {
                 let last = older.clone();
                 let there = Elsewhere { asset, last };
@@ -72,6 +73,7 @@ impl Kernel {
         }
         self.table.index_added();
         for asset in unknown {
+            self.followed.touch_id(asset.id_str());
             self.heads_have(now, &asset, out);
         }
         for place in touched.into_iter().filter(|place| place.changed) {
@@ -130,6 +132,7 @@ impl Kernel {
         let slot = self
             .table
             .insert_later(asset.id_str(), Slot::new(kind, Some(location), latest.no()));
+        self.followed.came(asset.id_str(), slot);
         self.claims.amounts.next_round();
         self.pin_new(now, slot, &asset, out);
         let counts = self.counts_as_unsettled(slot);

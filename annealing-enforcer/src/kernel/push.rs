@@ -356,6 +356,7 @@ impl Kernel {
         let (kept, again) = once_each(kept);
         it.claims = kept;
         self.table.slot_mut(slot).seq += 1;
+        self.followed.touch(slot);
         self.push_under_new_id_ended(slot);
         for relied in relied_on {
             self.drop_hold(now, relied);

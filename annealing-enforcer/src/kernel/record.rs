@@ -43,6 +43,7 @@ impl Kernel {
         let after = self.counts_as_unsettled(slot);
         self.census.recount_one(before, after);
         self.note_orphan(slot);
+        self.followed.touch(slot);
         out.settled_changed = true;
     }
 

@@ -176,10 +176,13 @@ impl Kernel {
         let kind = self.kind_of(asset.type_str())?;
         let location = self.table.locate(asset.id_str());
         let slot = Slot::new(kind, location, last.no());
-        Some(match location {
+        let id = asset.id();
+        let at = match location {
             Some(_) => self.table.insert(asset.id_str(), slot),
             None => self.table.insert_elsewhere(slot, Elsewhere { last, asset }),
-        })
+        };
+        self.followed.came(id.as_str(), at);
+        Some(at)
     }
 
     /// Restores the heads of groups, and the policies of assets that only a head shows as governed. The cost is the

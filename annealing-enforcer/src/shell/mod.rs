@@ -25,6 +25,7 @@ mod process_lease;
 mod pulse;
 mod rehearsal;
 mod retired;
+mod settling;
 mod task_failures;
 mod telemetry;
 #[cfg(test)]

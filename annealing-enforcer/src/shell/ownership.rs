@@ -5,10 +5,7 @@ use std::{collections::VecDeque, time::Duration};
 use control_plane_runtime::{Kernel as _, Runtime, catch_panic};
 use futures::{
     FutureExt, StreamExt,
-    channel::{
-        mpsc::{UnboundedReceiver, UnboundedSender},
-        oneshot,
-    },
+    channel::mpsc::{UnboundedReceiver, UnboundedSender},
     future::{AbortHandle, BoxFuture},
 };
 use plugin_sdk::{Diff, FencingToken, Mono, Now, Run, plugin};
@@ -18,10 +15,11 @@ use super::{
     calls::Calls,
     error::Error,
     feed,
-    input::{Input, Refused, Reply, Settle},
+    input::{Input, Refused, Reply},
     journal::Entry,
     pulse::Pulse,
     retired::Retired,
+    settling::Settling,
     telemetry,
 };
 use crate::kernel::{Command, Effects, Event, Kernel};
@@ -66,7 +64,7 @@ pub(super) struct Ownership<R> {
     pub(super) telemetry: telemetry::Telemetry,
     pub(super) records: UnboundedSender<Vec<Entry>>,
     pub(super) askers: Askers,
-    pub(super) settling: Vec<(Settle, oneshot::Sender<bool>)>,
+    pub(super) settling: Settling,
     pub(super) alarm: Option<(Mono, BoxFuture<'static, ()>)>,
     /// Writes to put before the kernel's next records, in the same step of the journal.
     pub(super) ahead: Vec<Entry>,
@@ -99,7 +97,7 @@ impl<R: Runtime> Ownership<R> {
             calls,
             records,
             askers: Askers::default(),
-            settling: Vec::new(),
+            settling: Settling::default(),
             alarm: None,
             ahead: Vec::new(),
             retired: Retired::default(),
@@ -220,8 +218,7 @@ impl<R: Runtime> Ownership<R> {
             Input::Retained(retained) => self.retired.spare(&retained),
             Input::Feed(follower) => self.feed.follow(&mut self.kernel, follower),
             Input::WaitSettled(what, reply) => {
-                self.settling.push((what, reply));
-                self.answer_settled();
+                self.settling.wait(&mut self.kernel, what, reply);
             }
             // The caller may have gone.
             Input::Status(reply) => {
@@ -337,9 +334,13 @@ impl<R: Runtime> Ownership<R> {
                     other => ready.extend(other),
                 }
             }
-            if std::mem::take(&mut self.effects.settled_changed) {
+            let settled_changed = std::mem::take(&mut self.effects.settled_changed);
+            if settled_changed {
                 self.telemetry.settled(&self.kernel);
-                self.answer_settled();
+            }
+            let touched = std::mem::take(&mut self.effects.touched);
+            if settled_changed || !touched.is_empty() {
+                self.settling.changed(&mut self.kernel, touched);
             }
         }
     }
@@ -359,25 +360,6 @@ impl<R: Runtime> Ownership<R> {
         entries.extend(self.effects.records.drain(..).map(Entry::Kernel));
         // A journal writer that has ended has sent its reason, which ends this ownership.
         let _ = self.records.unbounded_send(entries);
-    }
-
-    pub(super) fn answer_settled(&mut self) {
-        if self.settling.is_empty() {
-            return;
-        }
-        let kernel = &self.kernel;
-        let settled = |what: &Settle| match what {
-            Settle::All(no) => Some(kernel.all_settled_at(*no)),
-            Settle::Asset(asset, no) => kernel.is_settled_at(asset, *no),
-        };
-        for (what, reply) in std::mem::take(&mut self.settling) {
-            match settled(&what) {
-                Some(false) if reply.is_canceled() => {}
-                Some(false) => self.settling.push((what, reply)),
-                // The caller may have gone.
-                known => drop(reply.send(known.is_some())),
-            }
-        }
     }
 }
 

@@ -27,6 +27,7 @@ mod drain;
 mod halt;
 mod lost;
 mod plan;
+mod settled;
 mod start;
 mod told;
 

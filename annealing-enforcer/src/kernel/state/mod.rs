@@ -6,6 +6,7 @@ pub(super) mod breaker;
 pub(super) mod census;
 pub(super) mod claims;
 pub(super) mod edges;
+pub(super) mod followed;
 pub(super) mod holds;
 mod index;
 pub(super) mod last_settled;
