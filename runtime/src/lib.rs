@@ -11,6 +11,7 @@ pub use supervised::{Make, Reports, SupervisedTask};
 pub use tokio_runtime::TokioRuntime;
 
 mod call;
+pub mod claims;
 mod panic;
 mod supervised;
 mod suspended;

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use control_plane_runtime::claims::Taken;
 use control_plane_store::records::{ReliedOn, Used};
 use jiff::Timestamp;
 use plugin_sdk::{CheckName, Claim, Delay, Key, Now, Recheck, Verdict};
@@ -14,8 +15,8 @@ use super::{
     Kernel,
     event::{Effects, Record},
     state::{
-        attempt::Attempt, claims::Taken, edges::Touch, numbers::AttemptNo, numbers::SlotNo,
-        people::Waiver, slot::flag,
+        attempt::Attempt, edges::Touch, numbers::AttemptNo, numbers::SlotNo, people::Waiver,
+        slot::flag,
     },
 };
 use crate::bug::Bug;
@@ -104,7 +105,7 @@ impl Kernel {
         // R9: claims come last, since nothing after this line refuses.
         if !self.planted(Bug::SkipClaim) {
             self.claims
-                .take(slot, &verdict.claims, now.mono)
+                .take(&slot, &verdict.claims, now.mono)
                 .map_err(Refusal::Taken)?;
         }
         self.take(now, at, verdict);

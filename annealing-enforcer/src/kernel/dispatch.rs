@@ -183,7 +183,7 @@ impl Kernel {
         entry.state = State::Idle;
         let (trigger, class) = (entry.trigger, entry.class);
         self.give_back_all(now, slot);
-        self.claims.rates.forget(slot);
+        self.claims.rates.forget(&slot);
         let attempt = std::mem::replace(&mut self.table.slot_mut(slot).attempt, AttemptNo::NONE);
         let woken_for = self
             .attempts

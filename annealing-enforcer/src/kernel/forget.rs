@@ -33,7 +33,7 @@ impl Kernel {
             return;
         };
         self.edges.settle(&id, Vec::new());
-        self.claims.amounts.set_consumed(slot, std::iter::empty());
+        self.claims.amounts.set_consumed(&slot, std::iter::empty());
         self.claims.amounts.next_round();
         self.census.forget(slot);
         self.moved.remove(&slot);

@@ -45,6 +45,7 @@ mod usage;
 
 use std::collections::BTreeMap;
 
+use control_plane_runtime::claims::Claims;
 use control_plane_store::records::MovedRecord;
 use plugin_sdk::{FencingToken, Now};
 use prodspec_model::Incarnation;
@@ -66,8 +67,8 @@ pub use {crate::bug::Bug, branch::Branch, notice::Notice, recovered::Recovered};
 
 use crate::config::{Config, TypeConfig};
 use state::{
-    attempt::Attempts, census::Census, claims::Claims, edges::Edges, followed::Followed, holds::Holds, ledger::Ledger,
-    observations::Observations, ownership::Ownership, people::People, pins::Pins,
+    attempt::Attempts, census::Census, edges::Edges, followed::Followed, holds::Holds,
+    ledger::Ledger, observations::Observations, ownership::Ownership, people::People, pins::Pins,
     registered::RegisteredType, schedule::Schedule, settle_waits::SettleWaits, table::Table,
 };
 
@@ -83,7 +84,7 @@ pub struct Kernel {
     schedule: Schedule,
     observations: Observations,
     edges: Edges,
-    claims: Claims,
+    claims: Claims<SlotNo>,
     holds: Holds,
     settle_waits: SettleWaits,
     followed: Followed,

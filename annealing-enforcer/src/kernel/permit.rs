@@ -40,7 +40,7 @@ impl Kernel {
         let Some((slot, cause, mut asleep)) = asleep else {
             return false;
         };
-        let turn = self.claims.rates.moved_up(slot, now.mono);
+        let turn = self.claims.rates.moved_up(&slot, now.mono);
         let is_same = asleep.change == change.digest && asleep.cause == cause;
         if !is_same || !asleep.lasts(now, turn) {
             return false;

@@ -205,7 +205,7 @@ impl Kernel {
     /// Returns whether a wait ends by itself, and the assets that it waits for.
     fn after_wait(&self, slot: SlotNo, wait: &Wait) -> (Outcome, Option<Vec<AssetId>>) {
         match wait {
-            Wait::Delayed(..) if self.claims.rates.has_turn(slot) => (Outcome::InTurn, None),
+            Wait::Delayed(..) if self.claims.rates.has_turn(&slot) => (Outcome::InTurn, None),
             Wait::Delayed(delays, _) => (Outcome::Held, settling(delays)),
             Wait::Parked { behind, .. } => match self.in_the_way(slot, behind) {
                 others if others.is_empty() => (Outcome::InTurn, None),

@@ -383,7 +383,7 @@ impl Kernel {
     }
 
     fn give_back(&mut self, now: Now, slot: SlotNo, claim: &Claim) {
-        if let Some((key, next)) = self.claims.give_back(slot, claim) {
+        if let Some((key, next)) = self.claims.give_back(&slot, claim) {
             self.wake_for(now, next, key);
         }
     }

@@ -14,7 +14,6 @@ use super::{
     event::Effects,
     state::{
         attempt::{Behind, Phase, Wait},
-        claims::Taken,
         numbers::AttemptNo,
         numbers::SlotNo,
         slot::{Class, Trigger},
@@ -27,7 +26,7 @@ impl Kernel {
             return;
         };
         if !matches!(refusal, Refusal::Taken(Taken::UsedUp(..))) {
-            self.claims.rates.forget(slot);
+            self.claims.rates.forget(&slot);
         }
         let delays = matches!(
             refusal,
@@ -84,14 +83,14 @@ impl Kernel {
                 let woken_for = self.attempts.at_mut(at).map(|it| &mut it.woken_for);
                 let was_first =
                     woken_for.is_some_and(|woken| woken.take_if(|it| *it == key).is_some());
-                self.claims.park(slot, &key, was_first);
+                self.claims.park(&slot, &key, was_first);
                 let why = format!("the claim `{}` is taken", key.0);
                 let behind = Behind::Claim(key);
                 let wait = Wait::Parked { why, behind };
                 self.wait_for(now, slot, wait, self.config.drift_period, out);
             }
             Taken::UsedUp(key, quota) => {
-                let turn = self.claims.rates.turn(slot, &key, &quota, now.mono);
+                let turn = self.claims.rates.turn(&slot, &key, &quota, now.mono);
                 let then = wall_at(now, turn);
                 let delay = Delay::new(
                     format!("the rate of `{}` is used up", key.0),

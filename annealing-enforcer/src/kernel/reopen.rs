@@ -43,7 +43,7 @@ impl Kernel {
             attempt.claims = record.claims.clone();
             attempt.pushed_at = pushed;
         }
-        self.claims.restore(at, &record.claims);
+        self.claims.restore(&at, &record.claims);
         if let Some(open) = open {
             self.recover_open(now, at, open, out);
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use control_plane_runtime::claims::Sum;
 use plugin_sdk::{Claim, Diff, Key, Mono, Now, Shared, Usage, Verdict};
 use prodspec_model::{
     Asset, AssetId, Incarnation,
@@ -56,23 +57,17 @@ impl Kernel {
         let key = Key::capacity(&shared.provider, &shared.unit);
         let slot = self.table.find(but.as_str()).unwrap_or(SlotNo::NONE);
         let not_before = now.mono - self.config.evidence_age / 2;
-        let in_flight = |slot: SlotNo| self.table.slot(slot).in_flight();
+        let in_flight = |slot: &SlotNo| self.table.slot(*slot).in_flight();
         self.claims
             .amounts
-            .unknown(&key, slot, not_before, in_flight)
+            .unknown(&key, &slot, not_before, in_flight)
     }
 
-    fn sum(
-        &self,
-        key: &Key,
-        slot: SlotNo,
-        not_before: Mono,
-        most: usize,
-    ) -> super::state::amounts::Sum {
-        let in_flight = |slot: SlotNo| self.table.slot(slot).in_flight();
+    fn sum(&self, key: &Key, slot: SlotNo, not_before: Mono, most: usize) -> Sum<SlotNo> {
+        let in_flight = |slot: &SlotNo| self.table.slot(*slot).in_flight();
         self.claims
             .amounts
-            .sum(key, slot, not_before, most, in_flight)
+            .sum(key, &slot, not_before, most, in_flight)
     }
 
     /// R16: checks that young findings about all other consumers exist for every shared capacity that a push claims.
@@ -156,7 +151,7 @@ impl Kernel {
             .flat_map(|id| self.consumed_by(slot, &id))
             .collect();
         let amounts = &mut self.claims.amounts;
-        amounts.set_consumed(slot, consumed.into_iter());
+        amounts.set_consumed(&slot, consumed.into_iter());
     }
 
     /// Notes the level that the diff of `slot` found, as a push starts that may make it a consumer.
@@ -174,7 +169,7 @@ impl Kernel {
         let (wall, mono) = (wall_then(now, it.diff_started), it.diff_started);
         let keeps = |shared: &Shared| uses(self.table.intent(slot), shared);
         let amounts = &mut self.claims.amounts;
-        amounts.observed(slot, capacity, Now { wall, mono }, !it.cures, keeps);
+        amounts.observed(&slot, capacity, Now { wall, mono }, !it.cures, keeps);
     }
 
     /// Notes the level that a diff of `slot` found; no push of the asset began after that diff did. Wakes assets that
@@ -190,7 +185,7 @@ impl Kernel {
         let keeps = |shared: &Shared| uses(self.table.intent(slot), shared);
         let capacity = |unit: &str| diff.capacity(unit);
         let amounts = &mut self.claims.amounts;
-        for key in amounts.observed(slot, capacity, started, of_intent, keeps) {
+        for key in amounts.observed(&slot, capacity, started, of_intent, keeps) {
             let next = self.claims.next_waiting(&key);
             if let Some((key, next)) = next {
                 self.wake_for(now, next, key);

@@ -111,7 +111,10 @@ impl Settling {
             return;
         }
         let later = self.all.split_off(&newest.next());
-        for reply in std::mem::replace(&mut self.all, later).into_values().flatten() {
+        for reply in std::mem::replace(&mut self.all, later)
+            .into_values()
+            .flatten()
+        {
             self.answer(reply, true);
         }
     }

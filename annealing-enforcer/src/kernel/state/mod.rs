@@ -1,10 +1,8 @@
 //! The data of the kernel. Each type owns one piece of it, with its invariants; transitions are outside, in `kernel`.
 
-pub(super) mod amounts;
 pub(super) mod attempt;
 pub(super) mod breaker;
 pub(super) mod census;
-pub(super) mod claims;
 pub(super) mod edges;
 pub(super) mod followed;
 pub(super) mod holds;
@@ -17,7 +15,6 @@ pub(super) mod ownership;
 pub(super) mod people;
 pub(super) mod pin_entry;
 pub(super) mod pins;
-pub(super) mod rates;
 pub(super) mod registered;
 pub(super) mod schedule;
 pub(super) mod settle_waits;

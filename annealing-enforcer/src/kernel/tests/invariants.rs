@@ -166,7 +166,7 @@ impl Kernel {
                 }
             }
         }
-        assert_eq!(self.claims.amounts.recounted(), claimed, "amounts");
+        assert_eq!(self.claims.amounts.recounted(), Ok(claimed), "amounts");
     }
 
     fn check_holdings(&self) {
