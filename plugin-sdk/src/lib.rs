@@ -32,6 +32,7 @@ pub mod text;
 pub mod time;
 pub mod turndown;
 pub mod validate;
+pub mod workflow;
 
 pub use asset_type::{AddonType, AssetType, AssetTypes, AssetView, Capacity};
 pub use blobs::Blobs;
