@@ -1,5 +1,6 @@
 //! Checks decide whether a push may start now. A check can delay a push; it cannot reject it.
 
+mod delay;
 mod name;
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -20,11 +21,10 @@ use crate::{
     time::{Mono, Now},
 };
 
+pub use delay::{DEAD_END, Delay, Recheck};
+pub(crate) use delay::{join_delays, stamp_delays};
 pub use name::CheckName;
 pub(crate) use name::StackId;
-
-/// Time until a delayed push is checked again, unless its check says otherwise.
-const AGAIN: Duration = Duration::from_secs(30);
 
 /// Asks a check whether a change may be pushed now.
 #[derive(Clone, Serialize, Deserialize)]
@@ -106,7 +106,7 @@ impl CheckRequest {
     /// # }
     /// ```
     pub fn delay(&self, reason: impl Into<String>) -> Verdict {
-        Verdict::delay(self.now, Delay::new(reason, Recheck::After(AGAIN)))
+        Verdict::delay(self.now, Delay::soon(reason))
     }
 }
 
@@ -128,79 +128,6 @@ pub struct Verdict {
     /// Wall-clock time of the oldest evidence. By default the enforcer refuses verdicts whose evidence is 60 seconds
     /// old or older.
     pub as_of: Timestamp,
-}
-
-/// One reason why a push has to wait.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Delay {
-    /// Name of the check that delays. The layer that put the check into its stack stamps this name; a name written by
-    /// the check itself is replaced.
-    pub check: CheckName,
-    /// Why the push waits, in a line for operators.
-    pub reason: String,
-    /// The evidence for the delay, as JSON. `Null`: none. The field [`DEAD_END`] marks a dead end.
-    pub evidence: Value,
-    /// When the push is checked again.
-    pub recheck: Recheck,
-}
-
-/// The field of [`Delay::evidence`] that marks a dead end: a wait that no push can end. Its value is text that names
-/// the edit or the command that ends the wait.
-pub const DEAD_END: &str = "dead_end";
-
-impl Delay {
-    /// The edit or command that ends this wait, if it is a dead end. `None`: a push of some asset at its present pin
-    /// may end it. See [`DEAD_END`].
-    pub fn dead_end(&self) -> Option<&str> {
-        self.evidence.get(DEAD_END)?.as_str()
-    }
-
-    /// Makes a delay without evidence. The check's name is stamped later, by the layer of the check.
-    pub fn new(reason: impl Into<String>, recheck: Recheck) -> Self {
-        Self {
-            check: CheckName::default(),
-            reason: reason.into(),
-            evidence: Value::Null,
-            recheck,
-        }
-    }
-
-    /// Sets the name of the check that delays, for verdicts that no layer stamps.
-    #[must_use]
-    pub fn check(mut self, check: impl Into<CheckName>) -> Self {
-        self.check = check.into();
-        self
-    }
-
-    /// Sets the evidence of the delay, as JSON.
-    #[must_use]
-    pub fn because(mut self, evidence: impl Into<Value>) -> Self {
-        self.evidence = evidence.into();
-        self
-    }
-
-    /// A total order, so that a joined verdict does not depend on the order of its parts.
-    fn order(&self, other: &Self) -> std::cmp::Ordering {
-        let rest = |delay: &Self| delay.evidence.to_string();
-        (&self.check, &self.reason, &self.recheck)
-            .cmp(&(&other.check, &other.reason, &other.recheck))
-            .then_with(|| rest(self).cmp(&rest(other)))
-            .then_with(|| self.check.stack().cmp(&other.check.stack()))
-    }
-}
-
-/// When a delayed push is checked again.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Recheck {
-    /// At this wall-clock time, not earlier.
-    At(Timestamp),
-    /// After this much time has passed.
-    After(Duration),
-    /// As soon as this asset is settled.
-    WhenSettled(AssetId),
 }
 
 impl Verdict {
@@ -272,17 +199,7 @@ impl Verdict {
         own: &CheckName,
         stack: Option<StackId>,
     ) -> Self {
-        let registered = |name: &CheckName| stack.is_some() && name.stack() == stack;
-        let delays = self.delays.iter_mut();
-        for delay in delays.filter(|delay| !registered(&delay.check)) {
-            let written = std::mem::replace(&mut delay.check, name.clone());
-            if written != *name && written != *own && !written.as_str().is_empty() {
-                delay.reason = format!("{written}: {}", delay.reason);
-            }
-        }
-        if self.delays.len() > 1 {
-            self.delays.sort_by(Delay::order);
-        }
+        stamp_delays(&mut self.delays, name, own, stack);
         self
     }
 
@@ -294,9 +211,7 @@ impl Verdict {
     /// Combines two verdicts: all delays, stamps and claims of both, and the older evidence time.
     #[must_use]
     pub fn join(mut self, other: Self) -> Self {
-        self.delays.extend(other.delays);
-        self.delays.sort_by(Delay::order);
-        self.delays.dedup_by(|one, other| one.order(other).is_eq());
+        self.delays = join_delays(self.delays, other.delays);
         self.relies_on.extend(other.relies_on);
         self.relies_on.sort();
         self.relies_on.dedup();
