@@ -16,6 +16,7 @@ pub mod generate;
 pub mod health;
 pub mod intent;
 pub mod observe;
+pub mod operation;
 pub mod pin;
 pub mod problem;
 pub mod push;
@@ -51,6 +52,7 @@ pub use health::{
 };
 pub use intent::AssetIntent;
 pub use observe::{Observation, PartitionView, Shared, Usage};
+pub use operation::{OperationFunction, Probe};
 pub use pin::{Actuation, Actuator, Pin, PinEvent, PinStatus, RehearsedRollouts, SyncState};
 pub use problem::{Problem, Problems, Severity};
 pub use push::{AssetPlugin, Guard, PushRequest, Pushed};

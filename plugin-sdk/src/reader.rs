@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use prodspec_model::{Asset, AssetId, ExternalRef, Incarnation, IncarnationId};
+use prodspec_model::{Asset, AssetId, ExternalRef, Filter, Incarnation, IncarnationId};
 
 use crate::{
     blobs::{self, Blobs},
@@ -69,6 +69,12 @@ impl IncarnationReader {
                 "the request is not bound to an incarnation; bind a reader first",
             ),
         })
+    }
+
+    /// The assets that match `filter`, sorted by id.
+    pub fn matching<'a>(&'a self, filter: &'a Filter) -> impl Iterator<Item = Asset> + 'a {
+        let read = self.incarnation.iter();
+        read.flat_map(|read| filter.find(read.snapshot()))
     }
 
     /// Ids of the assets that refer to `target` in their payload or addons, sorted.

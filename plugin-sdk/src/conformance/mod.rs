@@ -13,12 +13,14 @@
 //! | editable sources | a proposal changes nothing; a commit has the content of its proposal, once; another revision or another value is refused | [`editable()`] |
 //! | generators | equal inputs give equal bytes: twice, in another order, in another process | [`generator()`] |
 //! | external content | the content at an address is read; another digest is refused; what is not there is missing | [`blobs()`] |
+//! | functions | equal requests get equal answers if the function is safe; a key has one effect if it is keyed; old attempts are refused if it is guarded; answers stay within powers and limits; a cancelled call ends | [`FunctionSuite`] |
 //! | asset plugins | a diff has no effect; a push brings the asset in sync; pushes are idempotent; old calls are refused | [`AssetSuite`] |
 
 mod asset;
 mod blobs;
 mod check;
 mod editable;
+mod function;
 mod generator;
 mod health;
 mod select;
@@ -29,6 +31,7 @@ pub use asset::AssetSuite;
 pub use blobs::blobs;
 pub use check::{Beneath, check_layer, check_plugin, join};
 pub use editable::editable;
+pub use function::FunctionSuite;
 pub use generator::generator;
 pub use health::{Found, health_join, health_layer};
 pub use select::{Offers, select, select_layer};

@@ -4,6 +4,7 @@ mod key;
 mod located;
 mod node;
 mod path;
+mod pattern;
 mod reader;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ pub use key::{DocumentKey, DocumentName};
 pub use located::Located;
 pub use node::{Name, Node, Value};
 pub use path::{FieldPath, PathError, Step};
+pub use pattern::FieldPattern;
 
 use crate::problem::Problem;
 

@@ -44,6 +44,17 @@ pub struct PathError {
 }
 
 impl FieldPath {
+    /// The path that goes into a map for each of `keys`. Use it for keys that are not known before; they need no quotes.
+    ///
+    /// ```
+    /// use plugin_sdk::FieldPath;
+    /// let path = FieldPath::keys(["apps", "shop.example", "cluster"]);
+    /// assert_eq!(path.to_string(), r#"apps["shop.example"].cluster"#);
+    /// ```
+    pub fn keys<K: Into<Box<str>>>(keys: impl IntoIterator<Item = K>) -> Self {
+        keys.into_iter().fold(Self::default(), Self::key)
+    }
+
     /// The steps of the path, from the root of the document.
     pub fn steps(&self) -> &[Step] {
         &self.0

@@ -6,9 +6,10 @@ use async_trait::async_trait;
 
 use crate::{
     AssetPlugin, CheckInfo, CheckPlugin, CheckRequest, Diff, DiffRequest, Health, HealthRequest,
-    HealthValidator, MetricQuery, MetricSource, PushRequest, Pushed, SelectRequest, Selection,
-    Series, TargetSelection, Turndown, Verdict,
+    HealthValidator, MetricQuery, MetricSource, OperationFunction, Probe, PushRequest, Pushed,
+    SelectRequest, Selection, Series, TargetSelection, Turndown, Verdict,
     error::{BoxError, PluginError},
+    operation::{EffectKey, FunctionInfo, FunctionRequest, Probed, Ran},
 };
 
 mockall::mock! {
@@ -78,5 +79,26 @@ mockall::mock! {
     #[async_trait]
     impl MetricSource for MetricSource {
         async fn read(&self, query: MetricQuery) -> Result<Vec<Series>, BoxError>;
+    }
+}
+
+mockall::mock! {
+    /// A mock function that returns what a test sets.
+    pub OperationFunction {}
+
+    #[async_trait]
+    impl OperationFunction for OperationFunction {
+        fn info(&self) -> FunctionInfo;
+        async fn run(&self, request: FunctionRequest) -> Result<Ran, PluginError>;
+    }
+}
+
+mockall::mock! {
+    /// A mock probe that returns what a test sets.
+    pub Probe {}
+
+    #[async_trait]
+    impl Probe for Probe {
+        async fn probe(&self, key: EffectKey) -> Result<Probed, PluginError>;
     }
 }

@@ -1,19 +1,22 @@
 //! Fakes and mocks for tests of plugins, checks and engines. Requires the feature `testing`.
 //!
 //! Fakes have a working implementation: [`InMemoryProduction`] is a plugin with a production in memory, [`FakeView`] is
-//! a partition. Mocks ([`MockAssetPlugin`] and the others, made with `mockall`) return what a test sets.
+//! a partition, [`InMemoryEffects`] a function with effects. Mocks ([`MockAssetPlugin`] and the others, made with
+//! `mockall`) return what a test sets.
 
 mod mocks;
 mod nouns;
+mod operations;
 mod production;
 mod rollouts;
 mod view;
 
 pub use mocks::{
-    MockAssetPlugin, MockCheckPlugin, MockHealthValidator, MockMetricSource, MockTargetSelection,
-    MockTurndown,
+    MockAssetPlugin, MockCheckPlugin, MockHealthValidator, MockMetricSource, MockOperationFunction,
+    MockProbe, MockTargetSelection, MockTurndown,
 };
 pub use nouns::{NOW, Thing, asset, check_request, incarnation, reader, seal, without_content};
+pub use operations::{InMemoryEffects, function_request};
 pub use production::InMemoryProduction;
 pub use rollouts::{FakeHealth, health_request, select_request, target, watched};
 pub use view::FakeView;

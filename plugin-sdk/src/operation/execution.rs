@@ -1,0 +1,244 @@
+//! Identity of executions, of effects and of attempts.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    run::FencingToken,
+    workflow::{InvalidName, MachineName, WorkflowName},
+};
+
+/// The id of one execution of a workflow, written `season-0000000007`.
+///
+/// ```
+/// use plugin_sdk::operation::ExecutionId;
+///
+/// let id: ExecutionId = "new-season-0000000007".parse()?;
+/// assert_eq!((id.workflow.as_str(), id.n), ("new-season", 7));
+/// assert_eq!(id.to_string(), "new-season-0000000007");
+/// assert!("season-7".parse::<ExecutionId>().is_err());
+/// # Ok::<(), plugin_sdk::operation::InvalidExecutionId>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ExecutionId {
+    /// Name of the workflow that is executed.
+    pub workflow: WorkflowName,
+    /// Number of the execution among those of its workflow, from 1.
+    pub n: u64,
+}
+
+/// A text that is not the id of an execution.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not the id of an execution; it must look like `season-0000000007`")]
+pub struct InvalidExecutionId {
+    text: String,
+    #[source]
+    why: Option<InvalidName>,
+}
+
+impl ExecutionId {
+    /// The id of execution number `n` of `workflow`.
+    pub fn new(workflow: impl Into<WorkflowName>, n: u64) -> Self {
+        let workflow = workflow.into();
+        Self { workflow, n }
+    }
+}
+
+impl fmt::Display for ExecutionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{:010}", self.workflow, self.n)
+    }
+}
+
+impl FromStr for ExecutionId {
+    type Err = InvalidExecutionId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidExecutionId> {
+        let wrong = |why| InvalidExecutionId {
+            text: text.chars().take(120).collect(),
+            why,
+        };
+        let (workflow, digits) = text.rsplit_once('-').ok_or_else(|| wrong(None))?;
+        let n = digits.parse().map_err(|_| wrong(None))?;
+        // One id has one text: no sign, and as many zeros as the id is written with.
+        if format!("{n:010}") != digits {
+            return Err(wrong(None));
+        }
+        let workflow = WorkflowName::new(workflow).map_err(|why| wrong(Some(why)))?;
+        Ok(Self { workflow, n })
+    }
+}
+
+impl TryFrom<String> for ExecutionId {
+    type Error = InvalidExecutionId;
+
+    fn try_from(text: String) -> Result<Self, InvalidExecutionId> {
+        text.parse()
+    }
+}
+
+impl From<ExecutionId> for String {
+    fn from(id: ExecutionId) -> Self {
+        id.to_string()
+    }
+}
+
+/// The key of an effect: the same for every attempt, retry and owner. Only a restart of the step makes a new run, and so a
+/// new key. A callee that remembers the keys of the effects that it has made makes each of them once.
+///
+/// Written `season-0000000007/publish/1`. Different keys have different texts.
+///
+/// ```
+/// use plugin_sdk::operation::{EffectKey, ExecutionId};
+///
+/// let key = EffectKey::new(ExecutionId::new("season", 7), "publish", 1);
+/// assert_eq!(key.to_string(), "season-0000000007/publish/1");
+/// assert_eq!(key.to_string().parse(), Ok(key));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct EffectKey {
+    /// The execution that has the effect.
+    pub execution: ExecutionId,
+    /// The step of the execution whose function has the effect.
+    pub step: MachineName,
+    /// Number of the run of that step. It rises with every restart of the step, and only then.
+    pub run: u32,
+}
+
+/// A text that is not the key of an effect.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not the key of an effect; it must look like `season-0000000007/publish/1`")]
+pub struct InvalidEffectKey(String);
+
+impl EffectKey {
+    /// The key of the effect of run number `run` of a step.
+    pub fn new(execution: ExecutionId, step: impl Into<MachineName>, run: u32) -> Self {
+        Self {
+            execution,
+            step: step.into(),
+            run,
+        }
+    }
+}
+
+impl fmt::Display for EffectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.execution, self.step, self.run)
+    }
+}
+
+impl FromStr for EffectKey {
+    type Err = InvalidEffectKey;
+
+    fn from_str(text: &str) -> Result<Self, InvalidEffectKey> {
+        let parts: Vec<&str> = text.split('/').collect();
+        let read = || {
+            let [execution, step, run] = parts[..] else {
+                return None;
+            };
+            let number: u32 = run.parse().ok()?;
+            let canonical = number.to_string() == run;
+            let step = MachineName::new(step).ok().filter(|_| canonical)?;
+            Some(Self::new(execution.parse().ok()?, step, number))
+        };
+        read().ok_or_else(|| InvalidEffectKey(text.chars().take(250).collect()))
+    }
+}
+
+impl TryFrom<String> for EffectKey {
+    type Error = InvalidEffectKey;
+
+    fn try_from(text: String) -> Result<Self, InvalidEffectKey> {
+        text.parse()
+    }
+}
+
+impl From<EffectKey> for String {
+    fn from(key: EffectKey) -> Self {
+        key.to_string()
+    }
+}
+
+/// The position of an attempt among all attempts with one key. It rises with every attempt and with every owner. A guarded
+/// callee remembers the greatest fence per key and refuses smaller ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Fence {
+    /// Fencing token of the owner that calls.
+    pub token: FencingToken,
+    /// Number of the attempt in its run, from 1.
+    pub attempt: u32,
+}
+
+impl Fence {
+    /// The fence of attempt number `attempt` under the fencing token `token`.
+    pub fn new(token: FencingToken, attempt: u32) -> Self {
+        Self { token, attempt }
+    }
+}
+
+impl fmt::Display for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.token.0, self.attempt)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NAME: &str = "[a-zA-Z0-9][a-zA-Z0-9._-]{0,12}";
+
+    fn key() -> impl Strategy<Value = EffectKey> {
+        (NAME, any::<u64>(), NAME, any::<u32>()).prop_map(|(workflow, n, step, run)| {
+            EffectKey::new(ExecutionId::new(&*workflow, n), &*step, run)
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn r25_key_reads_back_as_written_so_no_two_keys_have_one_text(key in key()) {
+            prop_assert_eq!(key.to_string().parse::<EffectKey>(), Ok(key.clone()));
+            let json = serde_json::to_string(&key).unwrap();
+            prop_assert_eq!(serde_json::from_str::<EffectKey>(&json).unwrap(), key);
+        }
+
+        #[test]
+        fn r25_text_of_a_key_is_the_only_one(text in "[a-b]{1,2}-0{8,10}[0-9]{1,3}/[a-b/]{1,3}/[+0]?[0-9]{1,2}") {
+            if let Ok(key) = text.parse::<EffectKey>() {
+                prop_assert_eq!(key.to_string(), text);
+            }
+        }
+    }
+
+    #[test]
+    fn ids_with_another_form_are_refused() {
+        let wrong = [
+            "",
+            "season",
+            "season-7",
+            "season-00000000007",
+            "season-+000000007",
+            "-0000000007",
+            "sea/son-0000000007",
+            "season-99999999999999999999",
+        ];
+        for text in wrong {
+            assert!(text.parse::<ExecutionId>().is_err(), "{text}");
+        }
+        let long = ExecutionId::new("a-1", u64::MAX);
+        assert_eq!(long.to_string().parse(), Ok(long));
+    }
+
+    #[test]
+    fn r25_fence_rises_with_the_owner_before_the_attempt() {
+        let fence = |token, attempt| Fence::new(FencingToken(token), attempt);
+        assert!(fence(1, 9) < fence(2, 1));
+        assert!(fence(2, 1) < fence(2, 2));
+        assert_eq!(fence(7, 2).to_string(), "7.2");
+    }
+}
