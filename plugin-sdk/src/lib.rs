@@ -9,6 +9,7 @@ mod claim;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
 pub mod diff;
+pub mod dispatch;
 pub mod document;
 pub mod edit;
 pub mod error;
@@ -42,6 +43,7 @@ pub use check::{
 };
 pub use claim::{Claim, Key, Quota};
 pub use diff::{Change, Diff, DiffRequest, Effects, FieldChange, Observed, Transition};
+pub use dispatch::{Class, Dispatch, DispatchPlugin, DispatchRequest};
 pub use document::{Document, FieldPath, Located};
 pub use edit::{ChangeId, EditError, EditableSource, FieldEdit, Proposal, SourceChange};
 pub use error::{BoxError, with_causes};

@@ -14,11 +14,14 @@
 //! | generators | equal inputs give equal bytes: twice, in another order, in another process | [`generator()`] |
 //! | external content | the content at an address is read; another digest is refused; what is not there is missing | [`blobs()`] |
 //! | functions | equal requests get equal answers if the function is safe; a key has one effect if it is keyed; old attempts are refused if it is guarded; answers stay within powers and limits; a cancelled call ends | [`FunctionSuite`] |
+//! | dispatch layers | only raise the class, add delays and add claims; an error beneath keeps all findings | [`dispatch_layer`], [`dispatch_plugin`] |
+//! | dispatch answers | join is associative, commutative, idempotent | [`dispatch_join`] |
 //! | asset plugins | a diff has no effect; a push brings the asset in sync; pushes are idempotent; old calls are refused | [`AssetSuite`] |
 
 mod asset;
 mod blobs;
 mod check;
+mod dispatch;
 mod editable;
 mod function;
 mod generator;
@@ -30,6 +33,7 @@ mod violation;
 pub use asset::AssetSuite;
 pub use blobs::blobs;
 pub use check::{Beneath, check_layer, check_plugin, join};
+pub use dispatch::{DispatchBeneath, dispatch_join, dispatch_layer, dispatch_plugin};
 pub use editable::editable;
 pub use function::FunctionSuite;
 pub use generator::generator;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::{
-    AssetPlugin, CheckInfo, CheckPlugin, CheckRequest, Diff, DiffRequest, Health, HealthRequest,
-    HealthValidator, MetricQuery, MetricSource, OperationFunction, Probe, PushRequest, Pushed,
-    SelectRequest, Selection, Series, TargetSelection, Turndown, Verdict,
+    AssetPlugin, CheckInfo, CheckName, CheckPlugin, CheckRequest, Diff, DiffRequest, Dispatch,
+    DispatchPlugin, DispatchRequest, Health, HealthRequest, HealthValidator, MetricQuery,
+    MetricSource, OperationFunction, Probe, PushRequest, Pushed, SelectRequest, Selection, Series,
+    TargetSelection, Turndown, Verdict,
     error::{BoxError, PluginError},
     operation::{EffectKey, FunctionInfo, FunctionRequest, Probed, Ran},
 };
@@ -100,5 +101,16 @@ mockall::mock! {
     #[async_trait]
     impl Probe for Probe {
         async fn probe(&self, key: EffectKey) -> Result<Probed, PluginError>;
+    }
+}
+
+mockall::mock! {
+    /// A mock dispatch rule that returns what a test sets.
+    pub DispatchPlugin {}
+
+    #[async_trait]
+    impl DispatchPlugin for DispatchPlugin {
+        fn name(&self) -> CheckName;
+        async fn dispatch(&self, request: DispatchRequest) -> Result<Dispatch, BoxError>;
     }
 }

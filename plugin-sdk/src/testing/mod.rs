@@ -12,11 +12,11 @@ mod rollouts;
 mod view;
 
 pub use mocks::{
-    MockAssetPlugin, MockCheckPlugin, MockHealthValidator, MockMetricSource, MockOperationFunction,
-    MockProbe, MockTargetSelection, MockTurndown,
+    MockAssetPlugin, MockCheckPlugin, MockDispatchPlugin, MockHealthValidator, MockMetricSource,
+    MockOperationFunction, MockProbe, MockTargetSelection, MockTurndown,
 };
 pub use nouns::{NOW, Thing, asset, check_request, incarnation, reader, seal, without_content};
-pub use operations::{InMemoryEffects, function_request};
+pub use operations::{InMemoryEffects, dispatch_request, function_request};
 pub use production::InMemoryProduction;
 pub use rollouts::{FakeHealth, health_request, select_request, target, watched};
 pub use view::FakeView;

@@ -1,4 +1,4 @@
-//! Requests for functions, and a fake callee of functions.
+//! Requests for functions and dispatch rules, and a fake callee of functions.
 
 use std::{
     collections::BTreeMap,
@@ -10,10 +10,11 @@ use jiff::SignedDuration;
 
 use super::nouns::{NOW, incarnation};
 use crate::{
-    FencingToken, OperationFunction, Probe,
+    DispatchRequest, FencingToken, Mono, Now, OperationFunction, Probe,
     error::PluginError,
     operation::{
         Answer, EffectKey, ExecutionId, Fence, FunctionInfo, FunctionRequest, Probed, Ran, Repeat,
+        StartCause,
     },
     push::Guard,
 };
@@ -25,6 +26,15 @@ pub fn function_request() -> FunctionRequest {
     let fence = Fence::new(FencingToken(2), 1);
     let intent = incarnation(1, []).id().clone();
     FunctionRequest::new(key, fence, intent, NOW, NOW + SignedDuration::from_secs(60))
+}
+
+/// Makes a request for the start of `season-0000000001`, which a command asked for, at [`NOW`].
+pub fn dispatch_request() -> DispatchRequest {
+    let now = Now {
+        mono: Mono(0),
+        wall: NOW,
+    };
+    DispatchRequest::start(ExecutionId::new("season", 1), StartCause::Command, now)
 }
 
 /// A function with effects in memory. It is keyed and guarded: it makes the effect of a key once and refuses smaller
