@@ -1,9 +1,11 @@
 #![doc = include_str!("../README.md")]
 //!
 //! Each check is a plain type that implements [`CheckPlugin`](plugin_sdk::CheckPlugin), with a layer around it.
-//! [`calendar::WindowLayer`] uses a calendar to hold back targets of rollouts instead of pushes.
+//! [`calendar::WindowLayer`] uses a calendar to hold back targets of rollouts instead of pushes,
+//! [`calendar::StartLayer`] to hold back starts of workflows. [`dispatch::ClaimLayer`] limits what runs of workflows at once.
 
 pub mod calendar;
+pub mod dispatch;
 pub mod monitoring;
 pub mod rate;
 mod scope;

@@ -1,5 +1,5 @@
-//! Calendars: pushes start, and targets of rollouts are selected, only in certain windows. A calendar consists of
-//! weekly windows in a named time zone, holidays, and dated freezes.
+//! Calendars: pushes and executions start, and targets of rollouts are selected, only in certain windows. A calendar
+//! consists of weekly windows in a named time zone, holidays, and dated freezes.
 //!
 //! The exact rules:
 //! - A window opens at the first instant at which the zone's clock shows its opening time or later. If daylight saving
@@ -25,6 +25,7 @@ mod ical;
 mod layer;
 mod opening;
 mod select;
+mod start;
 mod stretch;
 mod window;
 mod yearly;
@@ -34,6 +35,7 @@ pub use check::Calendar;
 pub use layer::CalendarLayer;
 pub use opening::Opening;
 pub use select::WindowLayer;
+pub use start::{StartLayer, Starts};
 
 #[cfg(test)]
 mod tests;
