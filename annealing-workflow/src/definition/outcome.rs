@@ -1,0 +1,126 @@
+//! How an execution ended: a function of the states of its machines alone.
+
+use plugin_sdk::workflow::Guard;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    clause::{FalseClause, GuardOf},
+    data::Definition,
+    plan::Plan,
+    position::{MachineNo, Position},
+};
+
+/// Maximum number of false clauses that an outcome names.
+const MAX_CLAUSES: usize = 50;
+
+/// How an execution ended. The same states give the same outcome, whatever the order in which they were reached.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Outcome {
+    /// `ends_well` holds.
+    Succeeded,
+    /// `ends_well` does not hold, and a machine is in `failed` or `expired`, or `ends_badly` holds.
+    Failed,
+    /// Neither holds, and cancelling the execution was asked for.
+    Cancelled,
+    /// None of these. The definition has no answer for this end.
+    Stuck {
+        /// The conditions that do not hold, of which one should: those of the ends, then those of actions. At most 50.
+        clauses: Vec<FalseClause>,
+    },
+}
+
+/// A definition with its compiled form and the position at which guards are judged.
+#[derive(Clone, Copy)]
+pub(super) struct Judge<'a> {
+    pub(super) definition: &'a Definition,
+    pub(super) plan: &'a Plan,
+    pub(super) position: &'a Position,
+}
+
+impl Judge<'_> {
+    /// The outcome of an execution that ended at the position.
+    pub(super) fn outcome(self) -> Outcome {
+        let places = self.position.places();
+        if self.plan.ended_well(places) {
+            Outcome::Succeeded
+        } else if self.plan.ended_badly(places) {
+            Outcome::Failed
+        } else if self.position.cancelled() {
+            Outcome::Cancelled
+        } else {
+            let clauses = self.missing();
+            Outcome::Stuck { clauses }
+        }
+    }
+
+    /// The false clauses of the ends, and of the actions that are not enabled.
+    fn missing(self) -> Vec<FalseClause> {
+        let definition = self.definition;
+        let mut clauses = Vec::new();
+        self.explain(&GuardOf::EndsWell, &definition.ends_well, &mut clauses);
+        if !definition.ends_badly.is_never() {
+            self.explain(&GuardOf::EndsBadly, &definition.ends_badly, &mut clauses);
+        }
+        for machine in self.plan.numbers() {
+            clauses.extend(self.false_clauses(machine));
+        }
+        clauses.truncate(MAX_CLAUSES);
+        clauses
+    }
+
+    /// The false clauses of the guard of a machine's action in its present state. Empty if the guard holds, or if there
+    /// is no action.
+    pub(super) fn false_clauses(self, machine: MachineNo) -> Vec<FalseClause> {
+        let mut clauses = Vec::new();
+        let machine_data = &self.definition.machines[machine.index()];
+        let state = self.plan.state(machine, self.position.state(machine));
+        if let Some(action) = machine_data.actions.get(state) {
+            let of = GuardOf::Action {
+                machine: machine_data.name.clone(),
+                state: state.clone(),
+            };
+            self.explain(&of, &action.guard, &mut clauses);
+        }
+        clauses
+    }
+
+    /// Adds the smallest parts of `guard` because of which it does not hold. Adds nothing if it holds.
+    fn explain(self, of: &GuardOf, guard: &Guard, clauses: &mut Vec<FalseClause>) {
+        if self.holds(guard) {
+            return;
+        }
+        let found = match guard {
+            Guard::All(parts) | Guard::Any(parts) if !parts.is_empty() => {
+                parts
+                    .iter()
+                    .for_each(|part| self.explain(of, part, clauses));
+                return;
+            }
+            Guard::Is { machine, .. } => self.plan.number(machine).map(|machine| {
+                let state = self.position.state(machine);
+                self.plan.state(machine, state).clone()
+            }),
+            _ => None,
+        };
+        clauses.push(FalseClause {
+            of: of.clone(),
+            clause: guard.clone(),
+            found,
+        });
+    }
+
+    fn holds(self, guard: &Guard) -> bool {
+        match guard {
+            Guard::All(parts) => parts.iter().all(|part| self.holds(part)),
+            Guard::Any(parts) => parts.iter().any(|part| self.holds(part)),
+            Guard::Not(part) => !self.holds(part),
+            Guard::Cancelled => self.position.cancelled(),
+            Guard::Is { machine, states } => self.plan.number(machine).is_some_and(|machine| {
+                let state = self.plan.state(machine, self.position.state(machine));
+                states.0.contains(state)
+            }),
+        }
+    }
+}

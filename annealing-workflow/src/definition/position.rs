@@ -1,0 +1,94 @@
+//! The states of all machines of an execution at one moment, one byte each.
+
+use std::fmt;
+
+/// The number of a machine in its workflow, in the order of the definition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MachineNo(pub(super) u16);
+
+impl MachineNo {
+    pub(super) fn new(index: usize) -> Self {
+        // A workflow has at most 1,000 machines.
+        Self(index as u16)
+    }
+
+    /// The number as an index into lists with an element per machine.
+    pub fn index(self) -> usize {
+        self.0.into()
+    }
+
+    /// The byte of the machine in a position.
+    pub(super) fn place(self) -> usize {
+        self.index() + 1
+    }
+}
+
+/// The number of a state in its machine; 0 is the first state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StateNo(pub(super) u8);
+
+/// The byte of a position that says whether the execution was cancelled.
+pub(super) const CANCELLED: usize = 0;
+
+/// The states of all machines of an execution, and whether cancelling it was asked for. It is all that guards see.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position(Vec<u8>);
+
+impl Position {
+    /// Every machine in its first state, not cancelled.
+    pub(super) fn first(machines: usize) -> Self {
+        Self(vec![0; machines + 1])
+    }
+
+    /// The position with further machines in their first states.
+    pub(super) fn extended(&self, machines: usize) -> Self {
+        let mut places = self.0.clone();
+        places.resize(machines + 1, 0);
+        Self(places)
+    }
+
+    pub(super) fn of(places: Vec<u8>) -> Self {
+        Self(places)
+    }
+
+    pub(super) fn places(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The number of machines, each with a state.
+    pub fn machines(&self) -> usize {
+        self.0.len() - 1
+    }
+
+    /// The state of one machine of the workflow.
+    pub fn state(&self, machine: MachineNo) -> StateNo {
+        StateNo(self.0[machine.place()])
+    }
+
+    /// Sets the state of one machine of the workflow.
+    pub fn set(&mut self, machine: MachineNo, state: StateNo) {
+        self.0[machine.place()] = state.0;
+    }
+
+    /// Whether cancelling the execution was asked for.
+    pub fn cancelled(&self) -> bool {
+        self.0[CANCELLED] == 1
+    }
+
+    /// Notes that cancelling the execution was asked for.
+    pub fn cancel(&mut self) {
+        self.0[CANCELLED] = 1;
+    }
+
+    /// Forgets that cancelling was asked for, as a restart does.
+    pub fn uncancel(&mut self) {
+        self.0[CANCELLED] = 0;
+    }
+}
+
+impl fmt::Debug for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cancelled = if self.cancelled() { " cancelled" } else { "" };
+        write!(f, "Position({:?}{cancelled})", &self.0[1..])
+    }
+}
