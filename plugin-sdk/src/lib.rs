@@ -13,6 +13,7 @@ pub mod dispatch;
 pub mod document;
 pub mod edit;
 pub mod error;
+pub mod feed;
 pub mod generate;
 pub mod health;
 pub mod intent;
@@ -28,6 +29,7 @@ pub mod select;
 pub mod service;
 mod setters;
 pub mod source;
+pub mod standing;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod text;
@@ -47,6 +49,7 @@ pub use dispatch::{Class, Dispatch, DispatchPlugin, DispatchRequest};
 pub use document::{Document, FieldPath, Located};
 pub use edit::{ChangeId, EditError, EditableSource, FieldEdit, Proposal, SourceChange};
 pub use error::{BoxError, with_causes};
+pub use feed::{Enforcement, Feed, FeedItem};
 pub use generate::{Drafts, Entry, Generator, GeneratorInfo, Input};
 pub use health::{
     Finding, Health, HealthRequest, HealthValidator, Judgement, MetricQuery, MetricSource, Series,
@@ -66,6 +69,7 @@ pub use select::{
     TargetSelection, Until, Wait,
 };
 pub use source::{Delta, Reading, SourceOfTruth, Update};
+pub use standing::{Enforced, Standing};
 pub use time::{Mono, Now};
 pub use turndown::Turndown;
 pub use validate::{Candidate, ExternalValidator, Validator};

@@ -65,7 +65,7 @@ impl Kernel {
         attempt.incarnation = incarnation.clone();
         attempt.cause = cause;
         (attempt.cures, attempt.looks_for_drift) = (cures, false);
-        (attempt.resolves, attempt.prolonged) = (resolves, false);
+        (attempt.resolves, attempt.prolonged, attempt.unhealthy) = (resolves, false, false);
         (attempt.pin, attempt.seq, attempt.diff_started) = (pin, seq, now.mono);
         (attempt.phase, attempt.wakes) = (Phase::Diffing, None);
         attempt.advance();

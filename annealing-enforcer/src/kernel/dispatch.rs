@@ -131,6 +131,7 @@ impl Kernel {
             attempt.phase = Phase::Queued;
             attempt.advance();
         }
+        self.followed.touch(slot);
     }
 
     /// Starts diffs and observations for which the plugins have capacity.
@@ -190,6 +191,7 @@ impl Kernel {
             .at_mut(attempt)
             .and_then(|it| it.woken_for.take());
         self.attempts.remove(attempt);
+        self.followed.touch(slot);
         self.pass_on(now, woken_for);
         if rerun {
             self.enqueue(now, slot, trigger, class);

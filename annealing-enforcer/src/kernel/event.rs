@@ -9,8 +9,8 @@ use control_plane_store::records::{
     Approval, AssetRecord, Decision, Orphaned, Override, Owned, Pause,
 };
 use plugin_sdk::{
-    Cause, Change, Diff, Mono, Observation, Observed, Pin, PinEvent, Pushed, Run, Shared, Usage,
-    Verdict, observe, plugin,
+    Cause, Change, Diff, Mono, Observation, Observed, Pin, PinEvent, Pushed, Run, Shared, Standing,
+    Usage, Verdict, observe, plugin,
 };
 use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo, addons::Edge};
 
@@ -115,6 +115,8 @@ pub struct Effects {
     /// The followed assets that may have settled, or may have stopped being settled, each once. See
     /// [`Kernel::follow`](super::Kernel::follow).
     pub touched: BTreeSet<AssetId>,
+    /// The new standings of followed assets.
+    pub standings: Vec<(AssetId, Standing)>,
     /// News for the subscribers of the feed, such as the strategist, in order.
     pub feed: Vec<PinEvent>,
     /// Notices to operators, for the log.

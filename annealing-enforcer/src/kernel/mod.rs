@@ -13,7 +13,6 @@ mod diff;
 mod dispatch;
 mod event;
 mod explain;
-mod follow;
 mod follow_up;
 mod forget;
 mod guard;
@@ -36,6 +35,7 @@ mod reopen;
 mod report;
 mod retry;
 mod settle;
+mod standing;
 mod state;
 mod status;
 mod survey;
@@ -55,6 +55,8 @@ pub use event::{Call, CheckCall, Effects, Event, PushCall, Record, Target};
 pub(crate) use explain::LOOKS;
 pub use explain::{AssetStatus, Explanation, OTHERS, Waiting};
 pub use prospect::{Outcome, Prospect};
+#[cfg(test)]
+pub(crate) use standing::STANDINGS;
 pub use state::{
     attempt::{Behind, Wait},
     edges::InProduction,
@@ -62,7 +64,7 @@ pub use state::{
     numbers::TypeNo,
     people::{Command, Interventions},
 };
-pub use status::{Named, Reason, Status, UnknownPush};
+pub use status::{Named, Status, UnknownPush};
 pub use {crate::bug::Bug, branch::Branch, notice::Notice, recovered::Recovered};
 
 use crate::config::{Config, TypeConfig};
@@ -128,7 +130,7 @@ impl control_plane_runtime::Kernel for Kernel {
         }
         self.time_passed(now, out);
         self.dispatch(now, out);
-        self.report_touched(out);
+        self.report_touched(now, out);
     }
 }
 

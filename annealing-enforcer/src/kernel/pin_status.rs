@@ -104,17 +104,7 @@ impl Kernel {
         let SyncState::OutOfSync { waits_for, why, .. } = &mut stand.state else {
             return;
         };
-        let held = |delay: &&Delay| !matches!(delay.recheck, Recheck::WhenSettled(_));
-        let held = delays.iter().find(held);
-        let held = held.map(|delay| format!("{}: {}", delay.check, delay.reason));
-        let named = delays.iter().filter_map(|delay| match &delay.recheck {
-            Recheck::WhenSettled(other) => Some(other.clone()),
-            _ => None,
-        });
-        let mut named: Vec<AssetId> = named.collect();
-        named.sort();
-        named.dedup();
-        named.truncate(TOLD);
+        let (named, held) = held_by(delays);
         if *waits_for != named || *why != held {
             (*waits_for, *why) = (named, held);
             self.report_status(slot, out);
@@ -177,6 +167,7 @@ impl Kernel {
     }
 
     pub(super) fn report_status(&mut self, slot: SlotNo, out: &mut Effects) {
+        self.followed.touch(slot);
         if let Some(told) = self.pin_status_of(slot) {
             report(told, out);
         }
@@ -201,7 +192,9 @@ impl Kernel {
     /// Returns the same for a new subscriber. An unhealthy asset is reported as unhealthy first, whatever was found
     /// since.
     pub fn followed(&mut self) -> Vec<(AssetId, PinStatus)> {
-        self.pins.show_unhealthy();
+        for slot in self.pins.show_unhealthy() {
+            self.followed.touch(slot);
+        }
         self.pin_statuses()
     }
 
@@ -228,6 +221,22 @@ impl Kernel {
             out_of_sync(now)
         }
     }
+}
+
+/// Returns the assets for which checks make an asset wait, and the first other reason.
+pub(super) fn held_by(delays: &[Delay]) -> (Vec<AssetId>, Option<String>) {
+    let held = |delay: &&Delay| !matches!(delay.recheck, Recheck::WhenSettled(_));
+    let held = delays.iter().find(held);
+    let held = held.map(|delay| format!("{}: {}", delay.check, delay.reason));
+    let named = delays.iter().filter_map(|delay| match &delay.recheck {
+        Recheck::WhenSettled(other) => Some(other.clone()),
+        _ => None,
+    });
+    let mut named: Vec<AssetId> = named.collect();
+    named.sort();
+    named.dedup();
+    named.truncate(TOLD);
+    (named, held)
 }
 
 fn report(told: (AssetId, PinStatus), out: &mut Effects) {

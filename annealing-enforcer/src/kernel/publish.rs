@@ -55,6 +55,7 @@ impl Kernel {
             }
         }
         self.table.set_latest(newer.clone());
+        self.touch_old_ids(&older, &newer);
         let after = touched
             .iter()
             .filter(|place| self.counts_as_unsettled(place.slot));

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use control_plane_runtime::claims::Taken;
 use control_plane_store::records::Outcome;
 use plugin_sdk::{Delay, Now, Recheck};
 use prodspec_model::AssetId;

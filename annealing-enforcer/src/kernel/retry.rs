@@ -114,6 +114,7 @@ impl Kernel {
         };
         let failures = attempt.failures;
         attempt.failures = failures.saturating_add(1);
+        attempt.unhealthy = matches!(error, plugin::Error::Unhealthy { .. });
         let diffing = matches!(attempt.phase, Phase::Diffing);
         let wait = match error {
             // Waits as the provider demands. After a throttled push, diffs go on; after a throttled diff, they wait
@@ -248,6 +249,7 @@ impl Kernel {
         };
         attempt.phase = Phase::Waiting(wait);
         attempt.advance();
+        self.followed.touch(slot);
         let woken_for = attempt.woken_for.take();
         // A minimum wait prevents a hot loop, whatever the plugin or check asked for.
         let least = self.config.backoff_base / 10;

@@ -1,14 +1,11 @@
 //! Status: the state of a partition, and why assets are not as intended. The cost depends on the assets that are not as
 //! intended, not on all assets.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use control_plane_store::records::{Approval, Override, Pause, Scope};
 use jiff::Timestamp;
-use plugin_sdk::Now;
+use plugin_sdk::{Now, standing::Reason};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo, Message, TypeName, addons::Turndown};
 use serde::{Deserialize, Serialize};
 
@@ -83,50 +80,6 @@ pub struct UnknownPush {
     pub asset: AssetId,
     /// Latest time of the next diff, which may show the outcome. `None`: no time is set.
     pub next_look: Option<Timestamp>,
-}
-
-/// The reason why an asset is not settled: the first in this order if several apply.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Reason {
-    /// The outcome of a push is unknown: it may still be under way.
-    UnknownPush,
-    /// The asset is being pushed, or production is still working on it.
-    UnderWay,
-    /// It is not certain that this process still owns the partition.
-    Ownership,
-    /// The circuit breaker of its plugin is open: calls are held back.
-    Breaker,
-    /// A pause covers the asset.
-    Paused,
-    /// An operator has to act first.
-    Held,
-    /// A diff or push failed and is retried.
-    Failed,
-    /// Checks delay the push of the asset.
-    Delayed,
-    /// The push is blocked by another push or by a taken claim.
-    Others,
-    /// The asset is queued for a diff, diffed or checked.
-    Looking,
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::UnknownPush => "the outcome of a push is unknown",
-            Self::UnderWay => "being pushed",
-            Self::Ownership => "it is not certain that this process still owns the partition",
-            Self::Breaker => "the plugin keeps failing and its calls are held back",
-            Self::Paused => "paused",
-            Self::Held => "waiting for an operator",
-            Self::Failed => "failed and retried",
-            Self::Delayed => "delayed by checks",
-            Self::Others => "blocked by other assets",
-            Self::Looking => "queued, diffed or checked",
-        })
-    }
 }
 
 impl Kernel {
@@ -247,7 +200,7 @@ impl Kernel {
     }
 
     /// Whether the asset has a push in flight that this process does not follow.
-    fn is_unknown(&self, it: &Attempt) -> bool {
+    pub(super) fn is_unknown(&self, it: &Attempt) -> bool {
         let followed = matches!(
             it.phase,
             Phase::Journaling(_) | Phase::Pushing | Phase::Continuing
@@ -319,19 +272,12 @@ impl Kernel {
             Phase::Queued => kind.breaker.is_open(),
             _ => false,
         };
-        match &it.phase {
-            _ if self.is_unknown(it) => Reason::UnknownPush,
-            Phase::Journaling(_) | Phase::Pushing | Phase::Continuing => Reason::UnderWay,
-            Phase::Waiting(Wait::InProgress) => Reason::UnderWay,
-            Phase::Waiting(Wait::Lease) => Reason::Ownership,
+        match self.own_reason(it.slot) {
+            own @ (Reason::UnknownPush | Reason::UnderWay | Reason::Ownership) => own,
             _ if !self.has_lease(now) => Reason::Ownership,
             _ if is_held_back => Reason::Breaker,
             _ if paused() => Reason::Paused,
-            Phase::Waiting(Wait::Held(_)) => Reason::Held,
-            Phase::Waiting(Wait::Backoff(_)) => Reason::Failed,
-            Phase::Waiting(Wait::Delayed(..)) => Reason::Delayed,
-            Phase::Waiting(Wait::Parked { .. }) => Reason::Others,
-            _ => Reason::Looking,
+            own => own,
         }
     }
 

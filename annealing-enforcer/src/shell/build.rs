@@ -14,6 +14,7 @@ use prodspec_model::{Message, PartitionId, TypeName, id::InvalidId};
 
 use super::{
     ProcessLease, TERM,
+    attached::FeedNumbers,
     enforcer::{Enforcer, WhileOwner},
     handle::Handle,
     phase::SharedPhase,
@@ -308,6 +309,7 @@ impl<R: Runtime> EnforcerBuilder<R> {
             task_failures: TaskFailures::default(),
             pulse: Pulse::default(),
             phase: SharedPhase::default(),
+            feeds: FeedNumbers::default(),
             inputs,
             sender,
         })

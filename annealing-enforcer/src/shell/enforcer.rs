@@ -19,6 +19,7 @@ use prodspec_model::PartitionId;
 
 use super::{
     ProcessLease,
+    attached::FeedNumbers,
     blocked::Blocked,
     calls::Calls,
     drain,
@@ -56,6 +57,7 @@ pub struct Enforcer<R> {
     pub(super) task_failures: TaskFailures,
     pub(super) pulse: Pulse,
     pub(super) phase: SharedPhase,
+    pub(super) feeds: FeedNumbers,
     pub(super) inputs: UnboundedReceiver<Input>,
     pub(super) sender: UnboundedSender<Input>,
 }
@@ -74,6 +76,7 @@ impl<R: Runtime> Enforcer<R> {
             inputs: self.sender.clone(),
             task_failures: self.task_failures.clone(),
             phase: self.phase.clone(),
+            feeds: self.feeds.clone(),
         }
     }
 

@@ -8,7 +8,9 @@ use std::{
 
 use control_plane_store::{Write, records::By};
 use futures::channel::{mpsc::UnboundedSender, oneshot};
-use plugin_sdk::{Actuation, FencingToken, Observation, Pin, PinEvent, Shared, Usage, observe};
+use plugin_sdk::{
+    Actuation, FeedItem, FencingToken, Observation, Pin, PinEvent, Shared, Usage, observe,
+};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
 use crate::kernel::{Branch, Command, Event, Explanation, Interventions, Status};
@@ -53,6 +55,10 @@ pub(crate) enum Input {
     Decided(Vec<AssetId>),
     /// Subscribes to the feed of rollouts.
     Feed(UnboundedSender<PinEvent>),
+    /// Begins the feed with this number.
+    Attach(FeedNo, UnboundedSender<FeedItem>),
+    /// A feed follows these assets from now on (`true`), or stops following them.
+    Follow(FeedNo, Vec<AssetId>, bool),
     /// Wraps an input from a task of one ownership; the ownerships with other tokens ignore it.
     Of(FencingToken, Box<Input>),
     /// Another process owns the partition.
@@ -73,6 +79,8 @@ impl Input {
                 | Self::Actuate(..)
                 | Self::Retire(_)
                 | Self::Feed(_)
+                | Self::Attach(..)
+                | Self::Follow(..)
                 | Self::WaitSettled(..)
                 | Self::Kernel(Event::Publish(_))
         );
@@ -90,6 +98,10 @@ impl Input {
         }
     }
 }
+
+/// Number of the feed of an attached engine, unique in its enforcer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct FeedNo(pub(super) u64);
 
 /// The reply to a request: `Ok` once it is durable, or why it was refused.
 pub(crate) type Reply = oneshot::Sender<Result<(), Refused>>;

@@ -4,6 +4,7 @@
 mod acquire;
 mod actuation;
 mod askers;
+mod attached;
 mod blocked;
 mod build;
 mod calls;

@@ -12,6 +12,7 @@ use plugin_sdk::{Diff, FencingToken, Mono, Now, Run, plugin};
 
 use super::{
     askers::Askers,
+    attached::Attached,
     calls::Calls,
     error::Error,
     feed,
@@ -70,6 +71,7 @@ pub(super) struct Ownership<R> {
     pub(super) ahead: Vec<Entry>,
     pub(super) retired: Retired,
     pub(super) feed: feed::Feed,
+    pub(super) attached: Attached,
     /// Why the command being processed is refused; `None` if it is accepted.
     pub(super) refused: Option<String>,
     /// The invariant that does not hold, if any: it ends this ownership.
@@ -102,6 +104,7 @@ impl<R: Runtime> Ownership<R> {
             ahead: Vec::new(),
             retired: Retired::default(),
             feed: feed::Feed::default(),
+            attached: Attached::default(),
             refused: None,
             violation: None,
             pulse: Pulse::default(),
@@ -217,6 +220,8 @@ impl<R: Runtime> Ownership<R> {
             Input::Decided(assets) => self.forget_gone(assets),
             Input::Retained(retained) => self.retired.spare(&retained),
             Input::Feed(follower) => self.feed.follow(&mut self.kernel, follower),
+            Input::Attach(feed, items) => self.attached.begin(&mut self.kernel, feed, items),
+            Input::Follow(feed, assets, follows) => self.follow(feed, assets, follows),
             Input::WaitSettled(what, reply) => {
                 self.settling.wait(&mut self.kernel, what, reply);
             }
@@ -267,6 +272,7 @@ impl<R: Runtime> Ownership<R> {
             false => until,
         };
         self.calls.lease.set(begins_until);
+        self.attached.renewed(&mut self.kernel, until);
         self.step(Event::Renewed(until));
     }
 
@@ -323,7 +329,7 @@ impl<R: Runtime> Ownership<R> {
             }
             self.refused = self.effects.refused.take().or(self.refused.take());
             self.write();
-            self.feed.tell(&mut self.effects.feed);
+            self.tell_feeds();
             for notice in self.effects.notices.drain(..) {
                 self.telemetry.tell(notice);
             }

@@ -22,6 +22,7 @@ use prodspec_model::{
 use super::{AskError, Handle, ProcessLease, Settle, input::Input};
 use crate::{Command, Enforcer};
 
+mod attached;
 mod calls;
 mod drain;
 mod halt;

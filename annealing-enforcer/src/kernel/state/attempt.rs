@@ -75,6 +75,8 @@ pub(in crate::kernel) struct Attempt {
     pub(in crate::kernel) permit: bool,
     /// `true`: this push is the probe of the open breaker for pushes.
     pub(in crate::kernel) probes: bool,
+    /// `true`: the last diff or push failed because the asset's own health check refused it.
+    pub(in crate::kernel) unhealthy: bool,
     /// Number of consecutive failures.
     pub(in crate::kernel) failures: u32,
     /// Number of consecutive times that a newer incarnation voided the evidence.
@@ -228,6 +230,7 @@ impl Attempt {
             held: 0,
             permit: false,
             probes: false,
+            unhealthy: false,
             failures: 0,
             voids: 0,
             stales: 0,
@@ -257,7 +260,7 @@ impl Attempt {
         (self.turndown, self.follows) = (false, false);
         (self.cures, self.looks_for_drift) = (false, false);
         (self.pushed_at, self.pushed_guard) = (None, None);
-        (self.permit, self.probes) = (false, false);
+        (self.permit, self.probes, self.unhealthy) = (false, false, false);
         self.relies_on.clear();
         self.claims.clear();
         self.waivers.clear();

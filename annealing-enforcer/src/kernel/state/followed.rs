@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use plugin_sdk::Standing;
 use prodspec_model::AssetId;
 
 use super::numbers::SlotNo;
@@ -23,6 +24,8 @@ struct Entry {
     followers: u32,
     /// Its slot. `None`: it has none, as enforcement does not know it or does not enforce its type.
     slot: Option<SlotNo>,
+    /// Its standing as it was told last.
+    told: Option<Standing>,
 }
 
 impl Followed {
@@ -32,8 +35,13 @@ impl Followed {
             entry.followers += 1;
             return;
         }
-        let followers = 1;
-        self.assets.insert(id.clone(), Entry { followers, slot });
+        let (followers, told) = (1, None);
+        let entry = Entry {
+            followers,
+            slot,
+            told,
+        };
+        self.assets.insert(id.clone(), entry);
         if let Some(slot) = slot {
             self.by_slot.insert(slot, id.clone());
         }
@@ -53,6 +61,23 @@ impl Followed {
         }
         self.assets.remove(id);
         self.touched.remove(id);
+    }
+
+    /// Whether no asset is followed.
+    pub(in crate::kernel) fn is_empty(&self) -> bool {
+        self.assets.is_empty()
+    }
+
+    /// Returns the standing of a followed asset as it was told last.
+    pub(in crate::kernel) fn told(&self, id: &AssetId) -> Option<&Standing> {
+        self.assets.get(id)?.told.as_ref()
+    }
+
+    /// Notes that the standing of a followed asset is told.
+    pub(in crate::kernel) fn tell(&mut self, id: &AssetId, standing: Standing) {
+        if let Some(entry) = self.assets.get_mut(id) {
+            entry.told = Some(standing);
+        }
     }
 
     /// Notes that the asset of `slot` may have changed.
@@ -94,6 +119,12 @@ impl Followed {
     /// Removes and returns the assets that were touched, each once.
     pub(in crate::kernel) fn take_touched(&mut self) -> BTreeSet<AssetId> {
         std::mem::take(&mut self.touched)
+    }
+
+    #[cfg(test)]
+    pub(in crate::kernel) fn all(&self) -> impl Iterator<Item = (&AssetId, Option<&Standing>)> {
+        let all = self.assets.iter();
+        all.map(|(id, entry)| (id, entry.told.as_ref()))
     }
 
     #[cfg(test)]

@@ -9,6 +9,7 @@ pub struct SlotNo(u32);
 
 impl SlotNo {
     /// Number of the first slot.
+    #[cfg(test)]
     pub(in crate::kernel) const FIRST: Self = Self(0);
     /// Stands for an asset that has no slot.
     pub(in crate::kernel) const NONE: Self = Self(u32::MAX);

@@ -90,13 +90,17 @@ impl Pins {
         self.stands.keys().copied()
     }
 
-    /// Shows each asset as unhealthy whose own health check failed its last push, whatever was found since.
-    pub(in crate::kernel) fn show_unhealthy(&mut self) {
-        for stand in self.stands.values_mut() {
+    /// Shows each asset as unhealthy whose own health check failed its last push, whatever was found since. Returns these
+    /// assets.
+    pub(in crate::kernel) fn show_unhealthy(&mut self) -> Vec<SlotNo> {
+        let mut shown = Vec::new();
+        for (slot, stand) in &mut self.stands {
             if let Some(why) = stand.unhealthy.clone() {
                 stand.state = SyncState::Unhealthy { why };
+                shown.push(*slot);
             }
         }
+        shown
     }
 
     #[cfg(test)]
@@ -143,7 +147,7 @@ mod tests {
                 unhealthy: Some(why.clone()),
             },
         );
-        pins.show_unhealthy();
+        assert_eq!(pins.show_unhealthy(), [slot]);
         let state = pins.of(slot).map(|stand| stand.state.clone());
         assert_eq!(state, Some(SyncState::Unhealthy { why }));
         assert_eq!(pins.is_confirmed(slot), Some(true));

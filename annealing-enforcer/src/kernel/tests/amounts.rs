@@ -1,10 +1,8 @@
 //! R9, R16: consumers of one provider take its capacity as counted claims.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
-use plugin_sdk::{
-    Change, Diff, Effects, Key, Mono, Now, Observed, Pushed, Shared, Stamp, Usage, plugin, testing,
-};
+use plugin_sdk::{Change, Diff, Effects, Observed, Pushed, Shared, Stamp, Usage, plugin};
 use prodspec_model::{
     Asset, AssetId, AssetRef,
     addons::{DependsOn, Edge, Need},

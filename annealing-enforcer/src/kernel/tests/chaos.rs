@@ -8,7 +8,7 @@ use plugin_sdk::{
     Cause, Change, Claim, Diff, FencingToken, Mono, Pin, Pushed, Quota, Recheck, Stamp, SyncState,
     Verdict,
 };
-use prodspec_model::{Asset, AssetId, Digest, Incarnation, addons::Moved};
+use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo, addons::Moved};
 use proptest::prelude::*;
 
 use super::{
@@ -34,6 +34,13 @@ pub(super) struct Contents {
     early: BTreeMap<AssetId, Digest>,
 }
 
+/// Follows all assets, known or not.
+pub(super) fn follow_all(rig: &mut Rig) {
+    for at in 0..ASSETS {
+        rig.kernel.follow(&id(&name(at)));
+    }
+}
+
 /// A kernel, and the state that its store would hold.
 pub(super) struct Chaos {
     pub(super) rig: Rig,
@@ -53,7 +60,8 @@ impl Chaos {
         let now = Rig::new(Vec::new()).now;
         let config = Config::default().breaker_failures(3);
         let recovered = Recovered::nothing(latest.clone());
-        let rig = Rig::recover(config, kinds(), FencingToken(1), recovered, now);
+        let mut rig = Rig::recover(config, kinds(), FencingToken(1), recovered, now);
+        follow_all(&mut rig);
         rig.kernel.check_invariants(rig.now);
         Self {
             rig,
@@ -76,12 +84,32 @@ impl Chaos {
         };
         let before = self.contents();
         let what = format!("{event:?}");
+        let settled = self.settled();
         self.rig.step(event);
+        self.touched_since(&settled, &what);
         self.governed_stay(before, &moved, &what);
         self.rig.kernel.check_invariants(self.rig.now);
         let replies = std::mem::take(&mut self.rig.replies);
         self.stamps
             .extend(replies.into_values().flatten().map(|found| found.stamp));
+    }
+
+    /// Which assets are settled. `None`: not known.
+    fn settled(&self) -> Vec<Option<bool>> {
+        let settled = |at| {
+            let any = IncarnationNo::default();
+            self.rig.kernel.is_settled_at(&id(&name(at)), any)
+        };
+        (0..ASSETS).map(settled).collect()
+    }
+
+    /// Every followed asset that has settled, or is not settled any more, is reported as touched.
+    fn touched_since(&self, before: &[Option<bool>], what: &str) {
+        for (at, (was, is)) in before.iter().zip(self.settled()).enumerate() {
+            let asset = id(&name(at as u32));
+            let told = *was == is || self.rig.touched.contains(&asset);
+            assert!(told, "{asset} was {was:?}, is {is:?} after {what}");
+        }
     }
 
     /// The content of every enforced asset, and the content that unknown assets are pinned to.
@@ -294,7 +322,9 @@ impl Chaos {
 
     fn publish(&mut self, put: Vec<Asset>, removed: &[&str]) {
         let before = self.contents();
+        let settled = self.settled();
         self.rig.publish(put, removed);
+        self.touched_since(&settled, "publish");
         self.governed_stay(before, &[], "publish");
         self.rig.kernel.check_invariants(self.rig.now);
         self.sealed.push(self.rig.latest.clone());

@@ -6,7 +6,11 @@ use control_plane_store::records::Orphaned;
 use plugin_sdk::{FencingToken, Pin};
 use prodspec_model::{Incarnation, IncarnationNo};
 
-use super::{chaos::Chaos, dice::kinds, rig::Rig};
+use super::{
+    chaos::{Chaos, follow_all},
+    dice::kinds,
+    rig::Rig,
+};
 use crate::kernel::{Record, Recovered};
 
 impl Chaos {
@@ -23,6 +27,7 @@ impl Chaos {
         let latest = self.rig.latest.clone();
         self.rig = Rig::recover(config, kinds(), FencingToken(self.token), recovered, now);
         self.rig.latest = latest;
+        follow_all(&mut self.rig);
         if let Some(before) = before {
             self.governed_stay(before, &[], "a takeover");
         }

@@ -43,6 +43,7 @@ impl Kernel {
             self.check_iteration(at, it);
         }
         self.check_counts();
+        self.check_followed(now);
         self.check_status(now);
         let left = |kind: TypeNo| self.kinds[kind.index()].queued > 0 && self.may_diff(now, kind);
         assert!(
@@ -114,6 +115,15 @@ impl Kernel {
             assert!(it.relies_on.is_empty(), "a hold without a push");
             let kept = |claim: &Claim| matches!(claim, Claim::AtMost(..));
             assert!(it.claims.iter().all(kept), "a claim without a push");
+        }
+    }
+
+    /// What was told of each followed asset is its present standing.
+    fn check_followed(&self, now: Now) {
+        for (id, told) in self.followed.all() {
+            let standing = self.standing(now, id);
+            let same = told.is_some_and(|told| told.same_as(&standing));
+            assert!(same, "{id}: told {told:?}, is {standing:?}");
         }
     }
 

@@ -29,6 +29,7 @@ mod pushes;
 mod reports;
 mod restarts;
 pub(super) mod rig;
+mod standing;
 mod status;
 mod survey;
 mod takeover;

@@ -1,13 +1,16 @@
 //! A rig that drives a kernel by hand: a test gives events and time, and takes calls and records.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use control_plane_runtime::Kernel as _;
 use control_plane_store::records::{AssetRecord, By, Scope};
 use jiff::Timestamp;
 use plugin_sdk::{
     Change, Claim, Delay, Diff, Effects as ChangeEffects, FencingToken, Guard, Mono, Now,
-    Observation, Pin, PinEvent, Pushed, Recheck, Usage, Verdict, observe, plugin,
+    Observation, Pin, PinEvent, Pushed, Recheck, Standing, Usage, Verdict, observe, plugin,
 };
 use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo, Message, TypeName};
 use serde::{Deserialize, Serialize};
@@ -77,6 +80,9 @@ pub(super) struct Rig {
     pub(super) usages: BTreeMap<u64, Usage>,
     pub(super) recorded: u64,
     pub(super) feed: Vec<PinEvent>,
+    pub(super) standings: Vec<(AssetId, Standing)>,
+    /// The followed assets that the last step touched.
+    pub(super) touched: BTreeSet<AssetId>,
     pub(super) config: Config,
     pub(super) kinds: Vec<TypeConfig>,
     tickets: u64,
@@ -135,6 +141,8 @@ impl Rig {
             usages: BTreeMap::new(),
             recorded: 0,
             feed: Vec::new(),
+            standings: Vec::new(),
+            touched: BTreeSet::new(),
             config,
             kinds,
             tickets: 0,
@@ -158,6 +166,8 @@ impl Rig {
         self.records.append(&mut out.records);
         self.calls.append(&mut out.calls);
         self.feed.append(&mut out.feed);
+        self.standings.append(&mut out.standings);
+        self.touched = std::mem::take(&mut out.touched);
         self.replies.extend(out.replies.drain(..));
         self.usages.extend(out.usages.drain(..));
     }

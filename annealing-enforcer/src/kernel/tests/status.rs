@@ -15,8 +15,9 @@ use prodspec_model::{
 
 use super::rig::*;
 use crate::{
+    Reason,
     config::Config,
-    kernel::{Event, Kernel, OTHERS, Reason, Status, state::slot::flag},
+    kernel::{Event, Kernel, OTHERS, Status, state::slot::flag},
 };
 
 impl Kernel {

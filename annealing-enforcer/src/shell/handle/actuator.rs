@@ -1,10 +1,10 @@
-//! What rollouts and generation ask of the enforcer: pins, steps, the feed of pin statuses, and new incarnations.
+//! What rollouts, generation and attached engines ask of the enforcer: pins, steps, feeds, and new incarnations.
 
 use async_trait::async_trait;
 use control_plane_runtime::Runtime;
 use control_plane_store::Write;
 use futures::{StreamExt, channel::mpsc, stream::BoxStream};
-use plugin_sdk::{Actuation, Actuator, BoxError, Pin, PinEvent};
+use plugin_sdk::{Actuation, Actuator, BoxError, Enforcement, Feed, Pin, PinEvent};
 use prodspec_model::{AssetId, Incarnation};
 
 use super::Handle;
@@ -46,5 +46,18 @@ impl<R: Runtime> Actuator for Handle<R> {
         // An enforcer that has ended drops the follower, which ends the stream.
         let _ = self.inputs.unbounded_send(Input::Feed(follower));
         events.boxed()
+    }
+}
+
+impl<R: Runtime> Enforcement for Handle<R> {
+    fn feed(&self) -> Feed {
+        let (reader, items) = mpsc::unbounded();
+        let (no, inputs) = (self.feeds.next(), self.inputs.clone());
+        // An enforcer that has ended drops the reader, which ends the stream.
+        let _ = inputs.unbounded_send(Input::Attach(no, reader));
+        Feed::new(items, move |assets, follows| {
+            // The feed of an enforcer that has ended has ended, too.
+            let _ = inputs.unbounded_send(Input::Follow(no, assets, follows));
+        })
     }
 }

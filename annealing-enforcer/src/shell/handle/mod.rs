@@ -15,6 +15,7 @@ use prodspec_model::PartitionId;
 pub use explained::{DeadEnd, Explained};
 
 use super::{
+    attached::FeedNumbers,
     error::AskError,
     input::{Input, Refused, Reply},
     phase::SharedPhase,
@@ -30,6 +31,7 @@ pub struct Handle<R> {
     pub(super) inputs: UnboundedSender<Input>,
     pub(super) task_failures: TaskFailures,
     pub(super) phase: SharedPhase,
+    pub(super) feeds: FeedNumbers,
 }
 
 impl<R: Runtime> Handle<R> {

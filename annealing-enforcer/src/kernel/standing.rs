@@ -1,0 +1,201 @@
+//! Standings of followed assets: what the kernel knows of an asset, as data for engines beside the ownership.
+
+use plugin_sdk::{Enforced, Now, Standing, SyncState, standing::Reason};
+use prodspec_model::{AssetId, Digest, Incarnation, addons::Moved};
+
+use super::{
+    Kernel,
+    event::Effects,
+    pin_status::held_by,
+    state::{
+        attempt::{Phase, Wait},
+        numbers::SlotNo,
+        slot::flag,
+    },
+};
+
+impl Kernel {
+    /// Follows an asset: from now on, [`Effects::touched`] names it when it may have settled or may have stopped being
+    /// settled, and [`Effects::standings`] when its standing has changed. Returns its present standing. The asset need not
+    /// exist. Followed several times, it has to be unfollowed as often.
+    pub fn follow(&mut self, id: &AssetId) -> Standing {
+        let slot = self.table.find(id.as_str());
+        self.followed.follow(id, slot);
+        let standing = self.standing(self.schedule.now(), id);
+        // Other followers are told of news at the end of a step.
+        if self.followed.told(id).is_none() {
+            self.followed.tell(id, standing.clone());
+        }
+        standing
+    }
+
+    /// Ends one call of [`Kernel::follow`].
+    pub fn unfollow(&mut self, id: &AssetId) {
+        self.followed.unfollow(id);
+    }
+
+    /// Reports the followed assets that this step touched.
+    pub(super) fn report_touched(&mut self, now: Now, out: &mut Effects) {
+        for id in self.followed.take_touched() {
+            let standing = self.standing(now, &id);
+            let is_news = self
+                .followed
+                .told(&id)
+                .is_none_or(|told| !told.same_as(&standing));
+            if is_news {
+                self.followed.tell(&id, standing.clone());
+                out.standings.push((id.clone(), standing));
+            }
+            out.touched.insert(id);
+        }
+    }
+
+    /// Returns the standing of an asset, as a change of what was told before.
+    pub(super) fn standing(&self, now: Now, id: &AssetId) -> Standing {
+        let mut standing = self.standing_now(now, id);
+        if let Some(told) = self.followed.told(id) {
+            let slot = self.table.find(id.as_str());
+            let is_pinned = slot.is_some_and(|slot| self.pins.of(slot).is_some());
+            carry_over(told, &mut standing, is_pinned);
+        }
+        standing
+    }
+
+    fn standing_now(&self, now: Now, id: &AssetId) -> Standing {
+        #[cfg(test)]
+        STANDINGS.set(STANDINGS.get() + 1);
+        let Some(slot) = self.table.find(id.as_str()) else {
+            return match self.table.latest().asset(id) {
+                Some(asset) => Standing::ModelledOnly {
+                    content: asset.digest(),
+                },
+                None => Standing::Absent {
+                    moved_to: self.moved_to(id),
+                },
+            };
+        };
+        if let Some((asset, incarnation)) = self.table.intent(slot) {
+            let mut enforced = self.enforced(now, slot, asset.digest());
+            let reached = self.table.slot(slot).has(flag::REACHED);
+            enforced.in_sync_at = reached.then(|| incarnation.no());
+            return Standing::Enforced(enforced);
+        }
+        match self.table.content(slot) {
+            Some(content) if self.table.is_modelled_only(slot) => {
+                Standing::ModelledOnly { content }
+            }
+            _ => Standing::LeftAlone {
+                moved_to: self.moved_to(id),
+            },
+        }
+    }
+
+    fn enforced(&self, now: Now, slot: SlotNo, content: Digest) -> Enforced {
+        let state = match self.pins.of(slot) {
+            Some(stand) => stand.state.clone(),
+            None => self.own_state(now, slot),
+        };
+        let settled = self.table.is_settled(slot) && matches!(state, SyncState::InSync { .. });
+        let mut enforced = Enforced::new(content, state);
+        enforced.reason = (!settled).then(|| self.own_reason(slot));
+        enforced.is_behind = self.census.is_behind(slot);
+        enforced
+    }
+
+    /// The state of an asset without a pin of its own.
+    fn own_state(&self, now: Now, slot: SlotNo) -> SyncState {
+        let since = now.wall;
+        if self.table.is_settled(slot) {
+            return SyncState::InSync { since };
+        }
+        let it = self.attempts.at(self.table.slot(slot).attempt);
+        let (waits_for, why) = match it.map(|it| (&it.phase, it.unhealthy)) {
+            Some((Phase::Waiting(Wait::Backoff(why)), true)) => {
+                let why = why.clone();
+                return SyncState::Unhealthy { why };
+            }
+            Some((Phase::Waiting(Wait::Delayed(delays, _)), _)) => held_by(delays),
+            Some((Phase::Waiting(Wait::Backoff(why) | Wait::Held(why)), _)) => {
+                (Vec::new(), Some(why.clone()))
+            }
+            Some((Phase::Waiting(Wait::Parked { why, .. }), _)) => (Vec::new(), Some(why.clone())),
+            _ => (Vec::new(), None),
+        };
+        SyncState::OutOfSync {
+            since,
+            waits_for,
+            why,
+        }
+    }
+
+    /// The reason why an asset is not settled, without what holds all assets of its type or of the partition.
+    pub(super) fn own_reason(&self, slot: SlotNo) -> Reason {
+        let Some(it) = self.attempts.at(self.table.slot(slot).attempt) else {
+            return Reason::Looking;
+        };
+        match &it.phase {
+            _ if self.is_unknown(it) => Reason::UnknownPush,
+            Phase::Journaling(_) | Phase::Pushing | Phase::Continuing => Reason::UnderWay,
+            Phase::Waiting(Wait::InProgress) => Reason::UnderWay,
+            Phase::Waiting(Wait::Lease) => Reason::Ownership,
+            Phase::Waiting(Wait::Held(_)) => Reason::Held,
+            Phase::Waiting(Wait::Backoff(_)) => Reason::Failed,
+            Phase::Waiting(Wait::Delayed(..)) => Reason::Delayed,
+            Phase::Waiting(Wait::Parked { .. }) => Reason::Others,
+            _ => Reason::Looking,
+        }
+    }
+
+    /// R49: notes that assets may have changed of which a changed asset says, or said, that it continues them.
+    pub(super) fn touch_old_ids(&mut self, older: &Incarnation, newer: &Incarnation) {
+        if self.followed.is_empty() {
+            return;
+        }
+        let (older, newer) = (older.snapshot(), newer.snapshot());
+        let changes = older.diff_locations(newer).into_iter();
+        for place in changes.filter(|place| place.changed) {
+            let before = place.before.and_then(|at| older.at(at));
+            let after = place.after.and_then(|at| newer.at(at));
+            for asset in before.into_iter().chain(after) {
+                if let Some(from) = Moved::source_of(&asset) {
+                    self.followed.touch_id(from.as_str());
+                }
+            }
+        }
+    }
+
+    /// R49: the id under which an asset continues that the newest incarnation does not have.
+    fn moved_to(&self, id: &AssetId) -> Option<AssetId> {
+        let newest = self.table.latest().snapshot();
+        let successor = Moved::successor(newest, id.as_str());
+        successor
+            .filter(|_| newest.get(id.as_str()).is_none())
+            .map(|asset| asset.id())
+    }
+}
+
+/// Carries over what the kernel does not keep: since when an asset without a pin of its own is in its state, and the id
+/// under which a renamed asset continues after its addon was removed.
+fn carry_over(told: &Standing, new: &mut Standing, is_pinned: bool) {
+    use SyncState::{InSync, OutOfSync};
+    match (told, new) {
+        (Standing::Enforced(told), Standing::Enforced(new)) if !is_pinned => {
+            match (&told.state, &mut new.state) {
+                (InSync { since: then }, InSync { since })
+                | (OutOfSync { since: then, .. }, OutOfSync { since, .. }) => *since = *then,
+                _ => {}
+            }
+        }
+        (
+            Standing::Absent { moved_to: then } | Standing::LeftAlone { moved_to: then },
+            Standing::Absent { moved_to } | Standing::LeftAlone { moved_to },
+        ) => *moved_to = moved_to.take().or_else(|| then.clone()),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Number of standings that this thread computed.
+    pub(crate) static STANDINGS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
