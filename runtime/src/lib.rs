@@ -7,12 +7,14 @@ use plugin_sdk::{Mono, Now};
 
 pub use call::{NoAnswer, call};
 pub use panic::{Panic, catch_panic, catch_panic_in};
+pub use steady::{Steady, StoredWait};
 pub use supervised::{Make, Reports, SupervisedTask};
 pub use tokio_runtime::TokioRuntime;
 
 mod call;
 pub mod claims;
 mod panic;
+mod steady;
 mod supervised;
 mod suspended;
 mod tokio_runtime;

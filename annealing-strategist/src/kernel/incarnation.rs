@@ -1,9 +1,10 @@
 //! Takes in a newer incarnation, and the assets that come back to the group with it.
 
+use control_plane_runtime::Steady;
 use plugin_sdk::{Now, Progress};
 use prodspec_model::{AssetId, Incarnation};
 
-use super::{Effects, Kernel, state::bake_clock::BakeClock};
+use super::{Effects, Kernel};
 
 impl Kernel {
     /// Takes in a newer incarnation. `changed` are the assets of the group that it may change.
@@ -24,7 +25,7 @@ impl Kernel {
             Some(live) if swapped => live.selecting.look_again(true),
             Some(_) => {}
             // No rollout measures time: start over from the wall clock, which may have been corrected.
-            None => self.clock = BakeClock::new(now),
+            None => self.clock = Steady::new(now),
         }
     }
 

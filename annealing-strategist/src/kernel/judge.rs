@@ -60,7 +60,7 @@ impl Kernel {
             return;
         }
         let of_ours = |mut health: Health| {
-            health.as_of = clock.to_bake(when, health.as_of);
+            health.as_of = clock.from_wall(when, health.as_of);
             health
         };
         let mut health = answer.map_or_else(|why| unknown(asked, why), of_ours);

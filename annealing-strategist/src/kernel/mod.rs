@@ -37,6 +37,7 @@ mod watch;
 
 use std::sync::Arc;
 
+use control_plane_runtime::Steady;
 use plugin_sdk::{AssetTypes, Mono, Now};
 use prodspec_model::{AssetId, Incarnation};
 
@@ -48,8 +49,7 @@ pub use {crate::bug::Bug, crate::group::Heads};
 
 use crate::config::Config;
 use state::{
-    bake_clock::BakeClock, group::Group, live::Live, past::Past, pending::Pending, pins::Pins,
-    quarantine::Quarantine,
+    group::Group, live::Live, past::Past, pending::Pending, pins::Pins, quarantine::Quarantine,
 };
 
 /// The kernel of one policy group: decides which pins move when.
@@ -57,7 +57,7 @@ use state::{
 pub struct Kernel {
     config: Config,
     types: Arc<AssetTypes>,
-    clock: BakeClock,
+    clock: Steady,
     group: Group,
     pins: Pins,
     quarantine: Quarantine,

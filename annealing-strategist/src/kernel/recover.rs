@@ -2,15 +2,13 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use control_plane_runtime::Steady;
 use plugin_sdk::{AssetTypes, Now};
 use prodspec_model::{AssetId, Incarnation};
 
 use super::{
     Effects, Kernel, Record, Recovered, Step,
-    state::{
-        bake_clock::BakeClock, group::Group, past::Past, pending::Pending, pins::Pins,
-        quarantine::Quarantine,
-    },
+    state::{group::Group, past::Past, pending::Pending, pins::Pins, quarantine::Quarantine},
 };
 use crate::{
     config::Config,
@@ -31,7 +29,7 @@ impl Kernel {
         let mut kernel = Self {
             config,
             types,
-            clock: BakeClock::new(now),
+            clock: Steady::new(now),
             quarantine: Quarantine::new(policy.clone(), recovered.quarantine),
             group: Group::new(policy, recovered.latest, recovered.head, recovered.heads),
             pins: Pins::new(recovered.pins),

@@ -1,7 +1,7 @@
-//! Claims: the resources that holders share, counted in one place. A holder is whatever takes claims in an engine: an
+//! Claims: the resources that holders share, counted in one place. A holder takes claims in an engine: an
 //! asset that is pushed, a step of a workflow.
 //!
-//! Whoever declares a claim only names it; [`Claims::take`] counts, and takes all claims of a holder or none. So the
+//! A check only names claims; [`Claims::take`] counts them, and takes all claims of a holder or none. So the
 //! limits hold however many checks name them, and a new owner restores them from the holders' records.
 //!
 //! ```

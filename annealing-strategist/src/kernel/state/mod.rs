@@ -1,7 +1,6 @@
 //! The data of the kernel. Each type owns one piece of it, with its invariants; transitions are outside, in `kernel`.
 
 mod back;
-pub(super) mod bake_clock;
 pub(super) mod closure;
 pub(super) mod group;
 pub(super) mod judging;
