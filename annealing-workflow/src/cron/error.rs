@@ -1,6 +1,6 @@
 //! Errors of schedules: expressions and time zones that cannot be used.
 
-/// An expression or a time zone that a schedule cannot have.
+/// An expression, a time zone or a deadline that a schedule cannot have.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -44,4 +44,9 @@ pub enum Error {
         /// The error of the time zone database.
         source: jiff::Error,
     },
+    /// A starting deadline of zero.
+    #[error(
+        "with a starting deadline of 0 s no slot starts; leave it out, or give one of a second or more"
+    )]
+    Deadline,
 }

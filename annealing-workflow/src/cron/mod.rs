@@ -1,6 +1,8 @@
-//! Schedules: the instants at which a cron expression fires in a time zone.
+//! Schedules: the instants at which a cron expression fires in a time zone, and which of them start.
 //!
-//! [`Slots`] is a pure function of an expression and a time zone: no clock, no IO.
+//! [`Slots`] says when: a pure function of an expression and a time zone. [`Schedule`] is the state of one schedule:
+//! which slot is open, what started, what closed unstarted and why. Neither has a clock, IO or tasks; the caller hands
+//! the time in.
 //!
 //! ```
 //! use annealing_workflow::cron::Slots;
@@ -16,9 +18,17 @@ mod count;
 mod error;
 mod expression;
 mod field;
+mod schedule;
 mod slots;
 
-pub use self::{error::Error, expression::Expression, slots::Slots};
+pub use self::{
+    error::Error,
+    expression::Expression,
+    schedule::{
+        Concurrency, Counts, Decision, Paused, Schedule, ScheduleRecord, StartedSlots, Wanted,
+    },
+    slots::Slots,
+};
 
 #[cfg(test)]
 mod tests;

@@ -1,12 +1,15 @@
 //! Tests of schedules. Each file has one topic; what several of them need is here.
 
 mod expressions;
+mod life;
+mod model;
+mod records;
 mod reference;
 mod slots;
 
 use jiff::Timestamp;
 
-use super::Slots;
+use super::{Concurrency, Schedule, Slots, Wanted};
 
 fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
@@ -14,6 +17,15 @@ fn at(text: &str) -> Timestamp {
 
 fn slots(cron: &str, zone: &str) -> Slots {
     Slots::new(cron, Some(zone)).unwrap()
+}
+
+/// A schedule in UTC that was seen for the first time at the start of 2026.
+fn schedule(cron: &str, concurrency: Concurrency) -> Schedule {
+    let wanted = Wanted {
+        concurrency,
+        ..Wanted::new(cron)
+    };
+    Schedule::new(wanted, at("2026-01-01T00:00Z")).unwrap()
 }
 
 /// All slots after `after` and not after `until`.
