@@ -1,4 +1,13 @@
 #![doc = include_str!("../README.md")]
 
+mod config;
 pub mod cron;
 pub mod definition;
+pub mod kernel;
+pub mod record;
+pub mod shell;
+pub mod view;
+
+pub use config::Config;
+pub use kernel::{Refused, Say, Settled};
+pub use shell::{AskError, Attached, Handle, Started, Workflows, WorkflowsBuilder};

@@ -1,5 +1,7 @@
 //! How an execution ended: a function of the states of its machines alone.
 
+use std::fmt;
+
 use plugin_sdk::workflow::Guard;
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +31,25 @@ pub enum Outcome {
         /// The conditions that do not hold, of which one should: those of the ends, then those of actions. At most 50.
         clauses: Vec<FalseClause>,
     },
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Succeeded => f.write_str("succeeded"),
+            Self::Failed => f.write_str("failed"),
+            Self::Cancelled => f.write_str("cancelled"),
+            Self::Stuck { clauses } => {
+                f.write_str("stuck")?;
+                let mut before = ": ";
+                for clause in clauses {
+                    write!(f, "{before}{clause}")?;
+                    before = "; ";
+                }
+                Ok(())
+            }
+        }
+    }
 }
 
 /// A definition with its compiled form and the position at which guards are judged.

@@ -27,6 +27,11 @@ impl MachineNo {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StateNo(pub(super) u8);
 
+impl StateNo {
+    /// The first state of every machine, in which each run begins.
+    pub const FIRST: Self = Self(0);
+}
+
 /// The byte of a position that says whether the execution was cancelled.
 pub(super) const CANCELLED: usize = 0;
 

@@ -26,9 +26,18 @@ pub struct Workflow(Arc<Sealed>);
 #[derive(Debug)]
 struct Sealed {
     definition: Definition,
+    /// The bytes that are stored, whose digest is `digest`.
+    json: Box<[u8]>,
     digest: Digest,
     plan: Plan,
     exploration: Option<Exploration>,
+}
+
+/// Workflows are equal if their stored definitions are.
+impl PartialEq for Workflow {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.digest == other.0.digest
+    }
 }
 
 /// A stored definition that cannot be used.
@@ -134,6 +143,7 @@ impl Workflow {
     ) -> Self {
         Self(Arc::new(Sealed {
             definition,
+            json: json.into(),
             digest: Digest::of(json),
             plan,
             exploration,
@@ -148,6 +158,11 @@ impl Workflow {
     /// The digest of the definition, under which it is stored.
     pub fn digest(&self) -> Digest {
         self.0.digest
+    }
+
+    /// The definition as it is stored.
+    pub fn json(&self) -> &[u8] {
+        &self.0.json
     }
 
     /// The definition as plain data. Its canonical JSON is what is stored.

@@ -274,10 +274,7 @@ async fn r34_one_of_two_changes_of_the_same_field_wins_and_the_other_has_to_look
     let now = source.commit(&b, &second).await.unwrap();
     let late = source.commit(&a, &first).await;
     assert_eq!(late, Err(EditError::Moved { now }));
-    assert_eq!(
-        text(dir.path()),
-        TEXT.replace("replicas: 3", "replicas: 6")
-    );
+    assert_eq!(text(dir.path()), TEXT.replace("replicas: 3", "replicas: 6"));
 }
 
 #[cfg(unix)]

@@ -1,0 +1,238 @@
+//! Admits attempts: in order of class and age, while the lease is fresh, with all claims or none.
+
+use plugin_sdk::{
+    Claim, Dispatch, Key, Mono, Now,
+    check::Recheck,
+    operation::{Fence, Repeat},
+    workflow::Task,
+};
+use serde_json::Value;
+
+use super::{
+    CommitNo, Lane,
+    event::{Call, CallNo, Effects, Run},
+    state::{Execution, Phase, StepId, Why},
+};
+use control_plane_runtime::claims::Taken;
+
+/// Time until the dispatch stack is asked again, after an error, or for a claim that is waited for.
+const AGAIN: std::time::Duration = std::time::Duration::from_secs(60);
+
+impl Lane {
+    /// Takes the answer of the dispatch stack.
+    pub(super) fn dispatched(&mut self, now: Now, call: CallNo, answer: Result<Dispatch, String>) {
+        let Some(id) = self.calls.remove(&call) else {
+            return;
+        };
+        if self
+            .step_of(id)
+            .is_none_or(|step| step.phase != Phase::Dispatching(call))
+        {
+            return;
+        }
+        match answer {
+            Err(why) => self.enter(
+                now,
+                id,
+                Phase::Delayed(Why::NoDispatch(why)),
+                Some(now.mono + AGAIN),
+            ),
+            Ok(dispatch) if !dispatch.is_go() => {
+                let at = recheck(now, &dispatch);
+                self.enter(
+                    now,
+                    id,
+                    Phase::Delayed(Why::Delays(dispatch.delays)),
+                    Some(at),
+                );
+            }
+            Ok(dispatch) => {
+                if let Some(step) = self.step_mut(id) {
+                    step.class = step.class.max(dispatch.class);
+                    step.wanted = dispatch.claims;
+                }
+                self.queue(now, id);
+            }
+        }
+    }
+
+    /// Begins the attempts that may begin now.
+    pub(super) fn admit(&mut self, now: Now, out: &mut Effects) {
+        loop {
+            while let Some(key) = self.freed.pop_first() {
+                self.wake(now, key);
+            }
+            if now.mono >= self.lease || self.running >= self.settings.config.calls {
+                return;
+            }
+            let Some(id) = self.ready.pop(now.mono) else {
+                return;
+            };
+            self.admit_one(now, id, out);
+        }
+    }
+
+    /// Lets the first of the steps that wait for `key` try again.
+    fn wake(&mut self, now: Now, key: Key) {
+        let Some(queue) = self.parked.get_mut(&key) else {
+            return;
+        };
+        let first = queue.pop(now.mono);
+        if queue.is_empty() {
+            self.parked.remove(&key);
+        }
+        if let Some(id) = first
+            && let Some(step) = self.step_mut(id)
+        {
+            step.phase = Phase::Due;
+            step.alarm = None;
+            step.woken = Some(key);
+            let (class, since, wake) = (step.class, step.since.0, step.wake());
+            self.agenda.set(id, wake);
+            self.ready.insert(class, since, id);
+        }
+    }
+
+    fn admit_one(&mut self, now: Now, id: StepId, out: &mut Effects) {
+        let Some(step) = self.step_mut(id) else {
+            return;
+        };
+        let woken = step.woken.take();
+        let held = &step.claims;
+        let wanted: Vec<Claim> = step
+            .wanted
+            .iter()
+            .filter(|claim| !held.contains(claim))
+            .cloned()
+            .collect();
+        match self.claims.take(&id, &wanted, now.mono) {
+            Ok(()) => {
+                // There may be room for one more.
+                self.freed.extend(woken);
+                if let Some(step) = self.step_mut(id) {
+                    let kept = wanted
+                        .into_iter()
+                        .filter(|claim| !matches!(claim, Claim::Rate(..)));
+                    step.claims.extend(kept);
+                }
+                self.attempt(now, id, out);
+            }
+            Err(Taken::UsedUp(key, quota)) => {
+                self.freed.extend(woken);
+                let at = self.claims.rates.turn(&id, &key, &quota, now.mono);
+                self.enter(now, id, Phase::Delayed(Why::Rate(key)), Some(at));
+            }
+            Err(Taken::Held(key)) => {
+                self.freed.extend(woken.filter(|other| *other != key));
+                self.park(now, id, key);
+            }
+        }
+    }
+
+    /// Lets a step wait for a claim. Its age counts on.
+    fn park(&mut self, now: Now, id: StepId, key: Key) {
+        let Some(step) = self.step_mut(id) else {
+            return;
+        };
+        step.phase = Phase::Parked(key.clone());
+        step.alarm = Some(now.mono + AGAIN);
+        let (class, since, wake) = (step.class, step.since.0, step.wake());
+        self.agenda.set(id, wake);
+        self.parked.entry(key).or_default().insert(class, since, id);
+    }
+
+    /// Begins an attempt. If it may have an effect, its call waits until the attempt is durable.
+    fn attempt(&mut self, now: Now, id: StepId, out: &mut Effects) {
+        let call = self.call_no();
+        let latest = self.latest;
+        let Some(execution) = self.live.get_mut(&id.execution) else {
+            return;
+        };
+        let Some(function) = execution
+            .action(id.machine)
+            .and_then(|action| match &action.task {
+                Task::Call { function } => self.settings.functions.get(function),
+                _ => None,
+            })
+        else {
+            return;
+        };
+        let (repeat, taken_over) = (function.info.repeat, execution.taken_over);
+        let time = execution
+            .action(id.machine)
+            .and_then(|action| action.attempt_deadline);
+        let Some(step) = execution.steps.get_mut(&id.machine) else {
+            return;
+        };
+        step.attempt += 1;
+        step.incarnation = step.incarnation.or(latest);
+        let until = now.mono + time.unwrap_or(function.info.deadline);
+        let until = step.expires.map_or(until, |expires| until.min(expires));
+        let fence = Fence::new(self.token, step.attempt);
+        let run = run(execution, id, now, until, fence);
+        self.calls.insert(call, id);
+        self.running += 1;
+        self.enter(now, id, Phase::Calling(call), Some(until));
+        self.changed(id);
+        let made = Call::Run(call, Box::new(run));
+        if repeat == Repeat::Safe && !taken_over {
+            out.calls.push(made);
+        } else {
+            out.urgent = true;
+            self.held
+                .push_back((CommitNo(self.commit.0 + 1), call, made));
+        }
+    }
+}
+
+/// The request of an attempt.
+fn run(execution: &Execution, id: StepId, now: Now, until: Mono, fence: Fence) -> Run {
+    let (step, action) = (&execution.steps[&id.machine], execution.action(id.machine));
+    let left = until.since(now.mono);
+    let function = match action.map(|action| &action.task) {
+        Some(Task::Call { function }) => function.clone(),
+        _ => "".into(),
+    };
+    Run {
+        function,
+        key: execution.key(id.machine),
+        fence,
+        incarnation: step.incarnation.unwrap_or_default(),
+        cause: execution.live.cause.clone(),
+        input: input(
+            &execution.input,
+            action.map_or(&Value::Null, |action| &action.input),
+        ),
+        context: execution.shared(),
+        needs: step.needs.clone(),
+        until,
+        deadline: now.wall.checked_add(left).unwrap_or(now.wall),
+        cancelled: execution.position.cancelled(),
+    }
+}
+
+/// The input of the execution, and over it that of the action.
+fn input(execution: &Value, action: &Value) -> Value {
+    match (execution, action) {
+        (execution, Value::Null) => execution.clone(),
+        (Value::Object(execution), Value::Object(action)) => {
+            let mut both = execution.clone();
+            both.extend(action.clone());
+            Value::Object(both)
+        }
+        (_, action) => action.clone(),
+    }
+}
+
+/// The earliest time at which a delay may have ended.
+fn recheck(now: Now, dispatch: &Dispatch) -> Mono {
+    let times = dispatch.delays.iter().map(|delay| match delay.recheck {
+        Recheck::After(time) => now.mono + time,
+        Recheck::At(at) => {
+            now.mono
+                + std::time::Duration::try_from(at.duration_since(now.wall)).unwrap_or_default()
+        }
+        _ => now.mono + AGAIN,
+    });
+    times.min().unwrap_or(now.mono + AGAIN)
+}

@@ -1,0 +1,359 @@
+//! Answers of functions.
+
+use std::{sync::Arc, time::Duration};
+
+use plugin_sdk::{
+    Now,
+    operation::{Answer, Limit, Ran, Requirement, StartCause},
+    plugin,
+    workflow::StateName,
+};
+
+use super::{
+    CHAIN, Lane,
+    event::{Call, CallNo, Command, Effects, Record, Refused},
+    state::{Phase, StepId, Why},
+};
+use crate::record::{Entry, Output, What};
+
+/// Maximum number of times that a function may ask for assets in one attempt.
+const ROUNDS: u32 = 5;
+
+impl Lane {
+    /// Takes the answer of a function.
+    pub(super) fn answered(
+        &mut self,
+        now: Now,
+        call: CallNo,
+        answer: Result<Ran, plugin::Error>,
+        out: &mut Effects,
+    ) {
+        // An answer of an abandoned call changes nothing.
+        let Some(id) = self.calls.remove(&call) else {
+            return;
+        };
+        self.running -= 1;
+        if self
+            .step_of(id)
+            .is_none_or(|step| step.phase != Phase::Calling(call))
+        {
+            return;
+        }
+        self.suspect_answered(id);
+        match answer {
+            Ok(ran) => self.ran(now, id, ran, out),
+            Err(plugin::Error::Unknown { message }) => self.unknown(now, id, &message, out),
+            Err(error) => self.failed(now, id, &error, out),
+        }
+    }
+
+    fn ran(&mut self, now: Now, id: StepId, ran: Ran, out: &mut Effects) {
+        match ran {
+            Ran::Done(answer) => self.done(now, id, answer, out),
+            Ran::InProgress { check_again_in } => {
+                if let Some(step) = self.step_mut(id) {
+                    step.failures = 0;
+                    step.error = None;
+                    step.under_way = true;
+                    step.incarnation = None;
+                }
+                let at = now.mono + check_again_in.max(Duration::from_millis(100));
+                self.enter(now, id, Phase::Delayed(Why::UnderWay), Some(at));
+                self.changed(id);
+                out.urgent = true;
+            }
+            Ran::Needs(needs) => match self.needs(id, needs) {
+                Ok(()) => self.queue(now, id),
+                Err(why) => self.failed(now, id, &plugin::Error::permanent(why), out),
+            },
+            _ => {
+                let error = plugin::Error::permanent(
+                    "the function gave an answer of a kind that this program version does not know",
+                );
+                self.failed(now, id, &error, out);
+            }
+        }
+    }
+
+    /// Adds to what the function has asked for.
+    fn needs(
+        &mut self,
+        id: StepId,
+        needs: std::collections::BTreeMap<String, Requirement>,
+    ) -> Result<(), String> {
+        let Some(step) = self.step_mut(id) else {
+            return Ok(());
+        };
+        let known = needs
+            .iter()
+            .all(|(name, need)| step.needs.get(name) == Some(need));
+        if known {
+            return Err(
+                "the function asks for assets that it was given already; answer with them"
+                    .to_owned(),
+            );
+        }
+        step.rounds += 1;
+        if step.rounds > ROUNDS {
+            return Err(format!(
+                "the function asked for assets {ROUNDS} times, which is the limit; ask for all that is needed at once"
+            ));
+        }
+        step.needs.extend(needs);
+        Ok(())
+    }
+
+    /// Takes the answer of a function that is done, all of it or nothing.
+    pub(super) fn done(&mut self, now: Now, id: StepId, answer: Answer, out: &mut Effects) {
+        match self.accept(now, id, &answer, out) {
+            Ok(()) => {}
+            Err(why) => return self.failed(now, id, &plugin::Error::permanent(why), out),
+        }
+        let machine = self
+            .live
+            .get(&id.execution)
+            .map(|it| it.machine_name(id.machine).clone());
+        let notes = answer.notes.iter().map(|note| Entry {
+            at: now.wall,
+            machine: machine.clone(),
+            what: What::Note(note.to_string()),
+        });
+        self.log.entry(id.execution).or_default().extend(notes);
+        if let Some(step) = self.step_mut(id) {
+            step.error = None;
+        }
+        self.left(id, &answer, out);
+        self.conclude(now, id, &answer.outcome);
+        for start in answer.starts {
+            self.start_from(now, id, start, out);
+        }
+    }
+
+    /// Checks an answer, and adds its machines to the execution. Nothing is changed if a part cannot be accepted.
+    fn accept(
+        &mut self,
+        now: Now,
+        id: StepId,
+        answer: &Answer,
+        out: &mut Effects,
+    ) -> Result<(), String> {
+        let Some(execution) = self.live.get(&id.execution) else {
+            return Ok(());
+        };
+        answer.check().map_err(|invalid| invalid.to_string())?;
+        let state = execution.position.state(id.machine);
+        let outcome = &answer.outcome;
+        if execution
+            .workflow
+            .leads(id.machine, state, outcome)
+            .is_none()
+        {
+            return Err(format!(
+                "the outcome `{outcome}` is not declared; declare it with `.outcomes([..])`, or answer with a declared one"
+            ));
+        }
+        if !answer.edits.is_empty() || !answer.pauses.is_empty() {
+            return Err("steps of workflows cannot edit sources or pause assets yet; leave out edits and pauses".to_owned());
+        }
+        let mut context = execution.shared();
+        context.extend(answer.context.clone());
+        Limit::CONTEXT
+            .check_json(&context)
+            .map_err(|over| over.to_string())?;
+        for start in &answer.starts {
+            self.may_start(id, start)?;
+        }
+        match answer.track.is_empty() {
+            true => Ok(()),
+            false => self.lay(now, id, answer, out),
+        }
+    }
+
+    /// Adds the machines of an answer. They are explored from the state that the answer leads to.
+    fn lay(
+        &mut self,
+        now: Now,
+        id: StepId,
+        answer: &Answer,
+        out: &mut Effects,
+    ) -> Result<(), String> {
+        let Some(execution) = self.live.get_mut(&id.execution) else {
+            return Ok(());
+        };
+        let mut position = execution.position.clone();
+        let from = position.state(id.machine);
+        if let Some(to) = execution.workflow.leads(id.machine, from, &answer.outcome) {
+            position.set(id.machine, to);
+        }
+        let begun = execution
+            .steps
+            .iter()
+            .filter(|(machine, step)| **machine != id.machine && step.phase != Phase::Rests);
+        let begun: Vec<_> = begun.map(|(machine, _)| *machine).collect();
+        let extended = execution
+            .workflow
+            .extended(answer.track.clone(), &position, &begun);
+        let extended =
+            extended.map_err(|error| format!("the machines cannot be added: {error}"))?;
+        let new: Vec<_> = extended.numbers().skip(execution.workflow.len()).collect();
+        execution.position = extended.extend(&execution.position);
+        execution.live.definition = extended.digest();
+        execution.workflow = extended.clone();
+        let _ = now;
+        if self.stored.insert(extended.digest()) {
+            out.records.push(Record::Definition(extended));
+        }
+        self.live_changed.insert(id.execution);
+        self.look_at(id.execution, new);
+        Ok(())
+    }
+
+    /// Keeps what an answer leaves for later steps and for people.
+    fn left(&mut self, id: StepId, answer: &Answer, out: &mut Effects) {
+        let Some(execution) = self.live.get_mut(&id.execution) else {
+            return;
+        };
+        let transition = execution.transitions + 1;
+        let (had, has) = (
+            execution.context.contains_key(&id.machine),
+            !answer.context.is_empty(),
+        );
+        match has {
+            true => drop(
+                execution
+                    .context
+                    .insert(id.machine, (transition, answer.context.clone())),
+            ),
+            false => drop(execution.context.remove(&id.machine)),
+        }
+        if !has && !had && answer.output.is_null() {
+            return;
+        }
+        let output = Output {
+            transition,
+            output: answer.output.clone(),
+            context: answer.context.clone(),
+        };
+        let machine = execution.machine_name(id.machine).clone();
+        out.records.push(Record::Output(
+            execution.id.clone(),
+            machine,
+            Some(Box::new(output)),
+        ));
+    }
+
+    /// Notes a failure, and decides when the step is tried again.
+    pub(super) fn failed(
+        &mut self,
+        now: Now,
+        id: StepId,
+        error: &plugin::Error,
+        out: &mut Effects,
+    ) {
+        let why = error.to_string();
+        let Some(execution) = self.live.get_mut(&id.execution) else {
+            return;
+        };
+        let limit = execution
+            .action(id.machine)
+            .map_or(1, |action| action.retry_limit);
+        let machine = execution.machine_name(id.machine).clone();
+        let Some(step) = execution.steps.get_mut(&id.machine) else {
+            return;
+        };
+        step.error = Some(why.clone());
+        step.incarnation = None;
+        let entry = Entry {
+            at: now.wall,
+            machine: Some(machine),
+            what: What::Failed {
+                attempt: step.attempt,
+                why,
+            },
+        };
+        let again = match error {
+            plugin::Error::Throttled { after, .. } => Some(*after),
+            plugin::Error::Fenced { .. } => Some(self.settings.config.backoff_base),
+            plugin::Error::Permanent { .. } => None,
+            _ => {
+                step.failures += 1;
+                let failures = step.failures;
+                (failures < limit).then(|| self.backoff(failures))
+            }
+        };
+        self.log.entry(id.execution).or_default().push(entry);
+        out.urgent = true;
+        match again {
+            Some(wait) => self.enter(now, id, Phase::Delayed(Why::Failed), Some(now.mono + wait)),
+            None => self.conclude(now, id, &StateName::from(StateName::FAILED)),
+        }
+        self.changed(id);
+        // It is not tried again if it is not enabled any more.
+        self.look_at(id.execution, [id.machine]);
+    }
+
+    /// The wait after a number of failures in a row: doubled each time, with a random part.
+    pub(super) fn backoff(&mut self, failures: u32) -> Duration {
+        let config = &self.settings.config;
+        let doubled = config
+            .backoff_base
+            .saturating_mul(1 << failures.saturating_sub(1).min(20));
+        let longest = doubled.min(config.backoff_cap);
+        // Between half and all of it, so that steps that failed together are not tried again together.
+        let half = longest / 2;
+        let part = u32::try_from(self.random() % 1000).unwrap_or(0);
+        half + half * part / 1000
+    }
+
+    /// Whether the answer of a step may start this execution.
+    fn may_start(&self, id: StepId, start: &plugin_sdk::operation::Start) -> Result<(), String> {
+        let Some(execution) = self.live.get(&id.execution) else {
+            return Ok(());
+        };
+        if execution.live.chain.len() + 1 > CHAIN {
+            let chain = execution.live.chain.join(" > ");
+            return Err(Refused::Loop { chain }.to_string());
+        }
+        match self.settings.workflows.contains_key(&start.workflow) {
+            true => Ok(()),
+            false => Err(self.no_workflow(&start.workflow).to_string()),
+        }
+    }
+
+    /// Starts an execution for the answer of a step. Without a key it gets one of the step, so that it is started once.
+    fn start_from(
+        &mut self,
+        now: Now,
+        id: StepId,
+        mut start: plugin_sdk::operation::Start,
+        out: &mut Effects,
+    ) {
+        let Some(execution) = self.live.get(&id.execution) else {
+            return;
+        };
+        let key = execution.key(id.machine);
+        let mut chain = execution.live.chain.clone();
+        chain.push(execution.id.to_string());
+        let by = execution.live.by.clone();
+        let own: Arc<str> = format!("{key} {}", start.workflow).into();
+        start.key.get_or_insert(own);
+        let command = Command::Start {
+            start: Box::new(start),
+            cause: StartCause::Step(key),
+            chain,
+        };
+        let _ = self.start(now, command, &by, None, out);
+    }
+
+    /// Tells the shell that the answer of a call does not count any more.
+    pub(super) fn abandon(&mut self, call: CallNo, out: &mut Effects) {
+        if self.calls.remove(&call).is_some() {
+            self.running -= 1;
+        }
+        let before = self.held.len();
+        self.held.retain(|(_, held, _)| *held != call);
+        if self.held.len() == before {
+            out.calls.push(Call::Abandon(call));
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! What the kernel takes in, and what it gives out.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use control_plane_store::records::By;
+use jiff::Timestamp;
+use plugin_sdk::{
+    Dispatch, DispatchRequest, Mono,
+    operation::{EffectKey, ExecutionId, Fence, Probed, Ran, Requirement, Start, StartCause},
+    plugin,
+    workflow::{MachineName, StateName, WorkflowName},
+};
+use prodspec_model::{Digest, IncarnationNo};
+use serde_json::{Map, Value};
+
+use crate::{
+    definition::{Outcome, Workflow},
+    record::{Ended, KeyRecord, LaneRecord, Live, LogRecord, Output, StepRecord},
+    view::Execution,
+};
+
+/// Number of a call to a function, a probe or the dispatch stack, unique for one owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallNo(pub u64);
+
+/// Number of a caller that waits for a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReplyNo(pub u64);
+
+/// Number of a commit of the lane. Commits become durable in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct CommitNo(pub u64);
+
+/// An input of the kernel.
+#[derive(Debug)]
+pub enum Event {
+    /// A word for an execution, or the start of one.
+    Heard {
+        /// What is asked for.
+        command: Command,
+        /// Who asks, and why.
+        by: By,
+        /// What the store knows of the key of a start. `None`: nothing, or there is no key.
+        known: Option<Box<KeyRecord>>,
+        /// The caller.
+        reply: ReplyNo,
+    },
+    /// The dispatch stack has answered.
+    Dispatched(CallNo, Result<Dispatch, String>),
+    /// A function has answered.
+    Answered(CallNo, Result<Ran, plugin::Error>),
+    /// A probe has answered.
+    Probed(CallNo, Result<Probed, plugin::Error>),
+    /// A newer incarnation is in force.
+    Took(IncarnationNo),
+    /// Everything up to this commit is durable.
+    Durable(CommitNo),
+    /// The ownership is fresh until this time; after it nothing starts before the next such event.
+    Lease(Mono),
+    /// Time has passed.
+    Tick,
+}
+
+/// A word for an execution, or the start of one.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    /// Starts an execution, or finds the one that this key has started.
+    Start {
+        /// The workflow, the key and the input.
+        start: Box<Start>,
+        /// The reason.
+        cause: StartCause,
+        /// The executions and watches that led to it, the nearest last.
+        chain: Vec<String>,
+    },
+    /// A word for a live execution.
+    Say(ExecutionId, Say),
+    /// Shows a live execution.
+    Show(ExecutionId),
+    /// Shows all live executions.
+    ShowAll,
+}
+
+/// A word for a live execution.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Say {
+    /// Cleans up and ends.
+    Cancel,
+    /// Starts nothing more; what is in flight ends.
+    Pause,
+    /// Ends a pause.
+    Resume,
+    /// Chooses an option of a question.
+    Answer {
+        /// The machine that asks.
+        machine: MachineName,
+        /// The option.
+        option: StateName,
+    },
+    /// Says what happened in a call whose outcome is not known.
+    Settle {
+        /// The machine that made the call.
+        machine: MachineName,
+        /// What happened.
+        settled: Settled,
+    },
+    /// Calls a function again that was in flight at too many deaths.
+    Replay(MachineName),
+    /// Sets machines, and all that depend on them, back to their first state.
+    Restart(Vec<MachineName>),
+}
+
+/// What happened in a call whose outcome is not known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Settled {
+    /// It took effect, with this outcome of the action.
+    Outcome(StateName),
+    /// It took no effect: call again.
+    Again,
+}
+
+impl Say {
+    /// Chooses `option` of the question of `machine`.
+    pub fn answer(machine: impl Into<MachineName>, option: impl Into<StateName>) -> Self {
+        Self::Answer {
+            machine: machine.into(),
+            option: option.into(),
+        }
+    }
+
+    /// The last call of `machine`, whose outcome is not known, took effect with this outcome.
+    pub fn settle(machine: impl Into<MachineName>, outcome: impl Into<StateName>) -> Self {
+        Self::Settle {
+            machine: machine.into(),
+            settled: Settled::Outcome(outcome.into()),
+        }
+    }
+
+    /// The last call of `machine`, whose outcome is not known, took no effect: it is made again.
+    pub fn again(machine: impl Into<MachineName>) -> Self {
+        Self::Settle {
+            machine: machine.into(),
+            settled: Settled::Again,
+        }
+    }
+
+    /// Sets `machines`, and all that depend on them, back to their first state.
+    pub fn restart<M: Into<MachineName>>(machines: impl IntoIterator<Item = M>) -> Self {
+        Self::Restart(machines.into_iter().map(Into::into).collect())
+    }
+}
+
+impl std::fmt::Display for Say {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Cancel => f.write_str("cancel"),
+            Self::Pause => f.write_str("pause"),
+            Self::Resume => f.write_str("resume"),
+            Self::Answer { machine, option } => write!(f, "answer {machine} with {option}"),
+            Self::Settle { machine, settled } => match settled {
+                Settled::Outcome(outcome) => write!(f, "settle {machine} as {outcome}"),
+                Settled::Again => write!(f, "settle {machine}: again"),
+            },
+            Self::Replay(machine) => write!(f, "replay {machine}"),
+            Self::Restart(machines) => {
+                f.write_str("restart")?;
+                machines
+                    .iter()
+                    .try_for_each(|machine| write!(f, " {machine}"))
+            }
+        }
+    }
+}
+
+/// The answer to a command. It is given when everything before it is durable.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reply {
+    /// The execution that a start has begun, or that its key had begun before.
+    Started {
+        /// Its id.
+        id: ExecutionId,
+        /// Whether this start began it.
+        new: bool,
+        /// How it ended. `None`: it is live.
+        outcome: Option<Outcome>,
+    },
+    /// The word was taken.
+    Taken,
+    /// One execution. `None`: it is not live.
+    Shown(Option<Box<Execution>>),
+    /// All live executions, sorted by id.
+    All(Vec<Execution>),
+    /// The command does not fit. Nothing was changed.
+    Refused(Refused),
+}
+
+/// Why a command does not fit.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// No workflow has this name.
+    #[error("no workflow is named {0}; register it, or start one of: {1}")]
+    UnknownWorkflow(WorkflowName, String),
+    /// The key belongs to an execution with another input.
+    #[error("the key has started {0} with another input; use another key, or the same input")]
+    OtherInput(ExecutionId),
+    /// A part of the start cannot be accepted.
+    #[error(transparent)]
+    Start(#[from] plugin_sdk::operation::InvalidStart),
+    /// Too many executions are live.
+    #[error(
+        "{0} executions are live, which is the limit; cancel some, or wait until some have ended"
+    )]
+    TooMany(usize),
+    /// The chain of causes is too long: a loop of starts.
+    #[error("the chain of causes would be longer than {limit}: {chain}; break the loop", limit = super::CHAIN)]
+    Loop {
+        /// The chain, the nearest cause last.
+        chain: String,
+    },
+    /// No such execution is live.
+    #[error("no live execution has the id {0}")]
+    NotLive(ExecutionId),
+    /// The execution has no such machine.
+    #[error("{execution} has no machine {machine}; it has: {machines}")]
+    NoMachine {
+        /// The execution.
+        execution: ExecutionId,
+        /// The name that was given.
+        machine: MachineName,
+        /// The names of its machines.
+        machines: String,
+    },
+    /// The word does not fit what the execution waits for.
+    #[error("{word} does not fit {execution} now: {why}")]
+    DoesNotFit {
+        /// The execution.
+        execution: ExecutionId,
+        /// The word.
+        word: String,
+        /// Why it does not fit, and what is waited for.
+        why: String,
+    },
+    /// A limit of stored data would be exceeded.
+    #[error("{0}")]
+    OverLimit(String),
+    /// There is no incarnation yet, so there is no intent to work on.
+    #[error("there is no incarnation yet; seal one first")]
+    NoIntent,
+}
+
+/// A change of the stored data.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Record {
+    /// The counters of the lane.
+    Lane(LaneRecord),
+    /// The definition of a workflow.
+    Definition(Workflow),
+    /// A live execution.
+    Live(ExecutionId, Box<Live>),
+    /// The input of an execution.
+    Input(ExecutionId, Value),
+    /// The state of a machine.
+    Step(ExecutionId, MachineName, Box<StepRecord>),
+    /// What the last answer of a machine left. `None`: nothing.
+    Output(ExecutionId, MachineName, Option<Box<Output>>),
+    /// Entries of the log, from this number on.
+    Log(ExecutionId, u32, LogRecord),
+    /// Removes the entries of the log that begin at this number.
+    ForgetLog(ExecutionId, u32),
+    /// A key.
+    Key(Box<KeyRecord>),
+    /// An execution has ended; its live record goes.
+    Ended(Box<Ended>),
+}
+
+/// A call that the shell makes.
+#[derive(Debug)]
+pub enum Call {
+    /// Asks the dispatch stack. Answered by [`Event::Dispatched`].
+    Dispatch(CallNo, Box<DispatchRequest>),
+    /// Calls a function. Answered by [`Event::Answered`].
+    Run(CallNo, Box<Run>),
+    /// Asks a probe. Answered by [`Event::Probed`].
+    Probe(CallNo, Arc<str>, EffectKey),
+    /// The answer of this call does not count any more: its future may be dropped.
+    Abandon(CallNo),
+}
+
+/// The call of a function.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// Name of the function.
+    pub function: Arc<str>,
+    /// The key of the effect.
+    pub key: EffectKey,
+    /// The position of the attempt.
+    pub fence: Fence,
+    /// The incarnation whose content counts.
+    pub incarnation: IncarnationNo,
+    /// Why the execution was started.
+    pub cause: StartCause,
+    /// The input of the execution, and over it that of the action.
+    pub input: Value,
+    /// What the steps before left for each other.
+    pub context: Map<String, Value>,
+    /// What the function has asked for so far.
+    pub needs: BTreeMap<String, Requirement>,
+    /// When the call counts as one without an answer.
+    pub until: Mono,
+    /// The same by the wall clock.
+    pub deadline: Timestamp,
+    /// Whether the execution is being cancelled.
+    pub cancelled: bool,
+}
+
+/// What a step of the kernel results in.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// Changes of stored data, all in one commit.
+    pub records: Vec<Record>,
+    /// The number of that commit. The shell reports it with [`Event::Durable`].
+    pub commit: Option<CommitNo>,
+    /// Whether the commit has to reach the disk soon. If not, it may wait for the next one that does.
+    pub urgent: bool,
+    /// Calls to make.
+    pub calls: Vec<Call>,
+    /// Answers to give when everything up to here is durable.
+    pub replies: Vec<(ReplyNo, Reply)>,
+    /// Executions that ended in this step.
+    pub ended: Vec<Ended>,
+    /// A broken invariant: the lane has to stop.
+    pub violation: Option<String>,
+}
+
+/// A digest of the input of a start, to tell a repeated start from another one.
+pub(super) fn digest(input: &Value) -> Digest {
+    Digest::of(input.to_string().as_bytes())
+}

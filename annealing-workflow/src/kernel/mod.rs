@@ -1,0 +1,289 @@
+//! The kernel of a lane: all decisions about the executions of one partition, without clock, randomness or IO.
+//!
+//! [`Lane::step`](Kernel::step) takes in one event and returns records, calls and replies. All records of a step are one
+//! commit, so what was consumed and what follows from it are never apart. A call that may have an effect begins when its
+//! attempt is durable. The files beside this one are the transitions; [`state`](self::state) is the data.
+
+mod admit;
+mod agenda;
+mod answer;
+mod begin;
+mod event;
+mod queue;
+mod recover;
+mod restart;
+mod show;
+mod start;
+mod state;
+#[cfg(test)]
+mod tests;
+mod transition;
+mod unknown;
+mod words;
+mod write;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use control_plane_runtime::{Kernel, claims::Claims};
+use plugin_sdk::{
+    FencingToken, Key, Mono, Now,
+    operation::{ExecutionId, FunctionInfo},
+    workflow::WorkflowName,
+};
+use prodspec_model::{Digest, IncarnationNo};
+
+use self::{
+    agenda::Agenda,
+    queue::Queue,
+    state::{Execution, ExecutionNo, Phase, Step},
+};
+pub use self::{
+    event::{
+        Call, CallNo, Command, CommitNo, Effects, Event, Record, Refused, Reply, ReplyNo, Run, Say,
+        Settled,
+    },
+    recover::{Recovered, RecoveredExecution},
+    state::StepId,
+};
+use crate::{
+    config::Config,
+    definition::Workflow,
+    record::{Entry, KeyRecord},
+};
+
+/// Maximum length of a chain of causes.
+pub(crate) const CHAIN: usize = 8;
+/// Time for an answer of the dispatch stack or of a probe, and until the next question after an error.
+const DISPATCH: Duration = Duration::from_secs(10);
+/// Time for which the key of an ended execution stays in memory, so that a start that has looked into the store before
+/// the end is still recognised.
+const RECENT: Duration = Duration::from_secs(60);
+
+/// A function as the kernel knows it.
+#[derive(Debug, Clone)]
+pub struct Function {
+    /// Its name, deadline and powers, and what may be done after an unknown outcome.
+    pub info: FunctionInfo,
+    /// Whether a probe can find out what happened.
+    pub has_probe: bool,
+}
+
+/// What the kernel knows of the program around it. It stays the same for one ownership.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// The functions that are registered, by name.
+    pub functions: BTreeMap<Arc<str>, Function>,
+    /// The workflows that new executions may have, by name.
+    pub workflows: BTreeMap<WorkflowName, Workflow>,
+    /// Whether there is a dispatch stack to ask.
+    pub dispatches: bool,
+    /// The numbers to use.
+    pub config: Config,
+}
+
+/// The kernel of the executions of one partition, for one ownership.
+#[derive(Debug)]
+pub struct Lane {
+    settings: Settings,
+    token: FencingToken,
+    live: BTreeMap<ExecutionNo, Execution>,
+    ids: BTreeMap<ExecutionId, ExecutionNo>,
+    /// The keys of live executions.
+    keys: BTreeMap<(WorkflowName, Arc<str>), ExecutionNo>,
+    /// The keys of executions that ended a short time ago, and when they are forgotten.
+    recent: BTreeMap<(WorkflowName, Arc<str>), KeyRecord>,
+    recent_until: VecDeque<(Mono, WorkflowName, Arc<str>)>,
+    /// The definitions in the store.
+    stored: BTreeSet<Digest>,
+    next_execution: u64,
+    latest: Option<IncarnationNo>,
+    lease: Mono,
+    agenda: Agenda,
+    ready: Queue,
+    /// The claims of steps.
+    claims: Claims<StepId>,
+    parked: BTreeMap<Key, Queue>,
+    /// Keys of which something was given back in this step.
+    freed: BTreeSet<Key>,
+    calls: BTreeMap<CallNo, StepId>,
+    /// Number of calls of functions in flight.
+    running: usize,
+    next_call: u64,
+    /// Calls that wait until the commit of their attempt is durable.
+    held: VecDeque<(CommitNo, CallNo, Call)>,
+    suspects: Suspects,
+    commit: CommitNo,
+    durable: CommitNo,
+    random: u64,
+    /// Steps whose records have to be written in this step of the kernel.
+    dirty: BTreeSet<StepId>,
+    /// Executions that may have ended in this step.
+    touched: BTreeSet<ExecutionNo>,
+    /// Executions whose own record has to be written.
+    live_changed: BTreeSet<ExecutionNo>,
+    /// Machines whose actions may be enabled now, or not any more.
+    looks: BTreeSet<StepId>,
+    log: BTreeMap<ExecutionNo, Vec<Entry>>,
+}
+
+/// Steps that were in flight when an owner ended. One at a time is tried again.
+#[derive(Debug, Default)]
+struct Suspects {
+    waiting: VecDeque<StepId>,
+    /// The one that is tried, and when the next one may be.
+    tried: Option<(StepId, Mono)>,
+}
+
+impl Kernel for Lane {
+    type Event = Event;
+    type Effects = Effects;
+
+    fn step(&mut self, now: Now, event: Event, out: &mut Effects) {
+        match event {
+            Event::Heard {
+                command,
+                by,
+                known,
+                reply,
+            } => self.heard(now, command, &by, known, reply, out),
+            Event::Dispatched(call, answer) => self.dispatched(now, call, answer),
+            Event::Answered(call, answer) => self.answered(now, call, answer, out),
+            Event::Probed(call, answer) => self.probed(now, call, answer, out),
+            Event::Took(incarnation) => self.latest = Some(incarnation),
+            Event::Durable(commit) => self.became_durable(now, commit, out),
+            Event::Lease(until) => {
+                self.lease = until;
+                self.release(now, out);
+            }
+            Event::Tick => {}
+        }
+        self.fire_alarms(now, out);
+        self.finish(now, out);
+    }
+}
+
+impl Lane {
+    /// Does what follows from a step, and writes it in one commit.
+    fn finish(&mut self, now: Now, out: &mut Effects) {
+        loop {
+            self.look(now, out);
+            self.end_those_over(now, out);
+            if self.looks.is_empty() {
+                break;
+            }
+        }
+        self.try_suspects(now);
+        self.admit(now, out);
+        self.write(now, out);
+        self.check(out);
+    }
+
+    /// The time at which the kernel needs a tick. `None`: it waits for other events only.
+    pub fn next_wake(&self) -> Option<Mono> {
+        let suspect = self.suspects.next_wake();
+        match (self.agenda.first(), suspect) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// Whether an execution is live.
+    pub fn is_live(&self, execution: &ExecutionId) -> bool {
+        self.ids.contains_key(execution)
+    }
+
+    /// The incarnations that calls in flight read, which retention has to spare.
+    pub fn referenced(&self) -> BTreeSet<IncarnationNo> {
+        let steps = self
+            .live
+            .values()
+            .flat_map(|execution| execution.steps.values());
+        steps.filter_map(|step| step.incarnation).collect()
+    }
+
+    fn became_durable(&mut self, now: Now, commit: CommitNo, out: &mut Effects) {
+        self.durable = self.durable.max(commit);
+        self.release(now, out);
+        while let Some((until, ..)) = self.recent_until.front()
+            && *until <= now.mono
+        {
+            if let Some((_, workflow, key)) = self.recent_until.pop_front() {
+                self.recent.remove(&(workflow, key));
+            }
+        }
+    }
+
+    /// Makes the calls whose attempts are durable, while the lease is fresh.
+    fn release(&mut self, now: Now, out: &mut Effects) {
+        while now.mono < self.lease
+            && let Some((_, _, made)) = self.held.pop_front_if(|(at, ..)| *at <= self.durable)
+        {
+            out.calls.push(made);
+        }
+    }
+
+    fn call_no(&mut self) -> CallNo {
+        self.next_call += 1;
+        CallNo(self.next_call)
+    }
+
+    fn step_of(&self, id: StepId) -> Option<&Step> {
+        self.live.get(&id.execution)?.steps.get(&id.machine)
+    }
+
+    fn step_mut(&mut self, id: StepId) -> Option<&mut Step> {
+        self.live.get_mut(&id.execution)?.steps.get_mut(&id.machine)
+    }
+
+    /// Sets the phase of a step, with the time at which it ends by itself.
+    fn enter(&mut self, now: Now, id: StepId, phase: Phase, alarm: Option<Mono>) {
+        self.leave_queues(id);
+        let Some(step) = self.step_mut(id) else {
+            return;
+        };
+        step.phase = phase;
+        step.since = (now.mono, now.wall);
+        step.alarm = alarm;
+        let wake = step.wake();
+        self.agenda.set(id, wake);
+    }
+
+    /// Takes a step out of the queue in which it waits for its turn or for a claim.
+    fn leave_queues(&mut self, id: StepId) {
+        let Some(step) = self.step_of(id) else {
+            return;
+        };
+        let (class, since) = (step.class, step.since.0);
+        match step.phase.clone() {
+            Phase::Due => drop(self.ready.remove(class, since, id)),
+            Phase::Parked(key) => {
+                if let Some(queue) = self.parked.get_mut(&key) {
+                    queue.remove(class, since, id);
+                    if queue.is_empty() {
+                        self.parked.remove(&key);
+                    }
+                }
+            }
+            Phase::Suspect => self.suspects.waiting.retain(|it| *it != id),
+            _ => {}
+        }
+    }
+
+    /// Notes that the record of a step has to be written.
+    fn changed(&mut self, id: StepId) {
+        self.dirty.insert(id);
+        self.touched.insert(id.execution);
+    }
+
+    /// A number that differs from call to call and from owner to owner (xorshift).
+    fn random(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+}

@@ -1,0 +1,270 @@
+//! A lane that goes on where the last owner was.
+
+use std::collections::BTreeMap;
+
+use plugin_sdk::{FencingToken, Mono, Now, operation::ExecutionId, workflow::MachineName};
+use prodspec_model::{Digest, IncarnationNo};
+use serde_json::Value;
+
+use super::{
+    Lane, Settings,
+    event::Effects,
+    state::{Execution, ExecutionNo, LogHead, Phase, Step, StepId, Why},
+};
+use crate::{
+    definition::Workflow,
+    record::{Does, Entry, Live, Output, StepRecord, What},
+};
+
+/// A live execution as the store has it.
+#[derive(Debug, Clone)]
+pub struct RecoveredExecution {
+    /// Its id.
+    pub id: ExecutionId,
+    /// Its definition.
+    pub workflow: Workflow,
+    /// Its record.
+    pub live: Live,
+    /// Its input.
+    pub input: Value,
+    /// The records of its machines.
+    pub steps: BTreeMap<MachineName, StepRecord>,
+    /// What its machines left.
+    pub outputs: BTreeMap<MachineName, Output>,
+    /// The first entry, and the number of entries, of each record of its log, oldest first.
+    pub log: Vec<(u32, u32)>,
+}
+
+/// The stored data of a lane.
+#[derive(Debug, Clone, Default)]
+pub struct Recovered {
+    /// The number of the next execution.
+    pub next: u64,
+    /// The executions that have not ended, sorted by number.
+    pub live: Vec<RecoveredExecution>,
+    /// Digests of the definitions that are stored.
+    pub definitions: Vec<Digest>,
+}
+
+impl Lane {
+    /// Goes on with stored executions, as the owner with this token. `latest`: the incarnation in force. Appends what has
+    /// to be written first.
+    pub fn recover(
+        settings: Settings,
+        token: FencingToken,
+        recovered: Recovered,
+        latest: Option<IncarnationNo>,
+        now: Now,
+        out: &mut Effects,
+    ) -> Self {
+        let mut lane = Self::empty(settings, token);
+        lane.latest = latest;
+        lane.stored = recovered.definitions.into_iter().collect();
+        lane.next_execution = recovered.next.max(1);
+        let mut interrupted = Vec::new();
+        for execution in recovered.live {
+            lane.next_execution = lane.next_execution.max(execution.id.n + 1);
+            lane.add(now, execution, &mut interrupted);
+        }
+        lane.shuffle(&mut interrupted);
+        for id in interrupted {
+            lane.interrupted(now, id, out);
+        }
+        lane.settled(now, out);
+        lane
+    }
+
+    fn empty(settings: Settings, token: FencingToken) -> Self {
+        Self {
+            settings,
+            token,
+            live: BTreeMap::new(),
+            ids: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            recent: BTreeMap::new(),
+            recent_until: Default::default(),
+            stored: Default::default(),
+            next_execution: 1,
+            latest: None,
+            lease: Mono(0),
+            agenda: Default::default(),
+            ready: Default::default(),
+            claims: Default::default(),
+            parked: BTreeMap::new(),
+            freed: Default::default(),
+            calls: BTreeMap::new(),
+            running: 0,
+            next_call: 0,
+            held: Default::default(),
+            suspects: Default::default(),
+            commit: Default::default(),
+            durable: Default::default(),
+            // Any number other than zero, different for each owner.
+            random: token.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            dirty: Default::default(),
+            touched: Default::default(),
+            live_changed: Default::default(),
+            looks: Default::default(),
+            log: BTreeMap::new(),
+        }
+    }
+
+    fn add(&mut self, now: Now, stored: RecoveredExecution, interrupted: &mut Vec<StepId>) {
+        let no = ExecutionNo(stored.id.n);
+        let mut position = stored.workflow.first();
+        if stored.live.cancelled.is_some() {
+            position.cancel();
+        }
+        let mut execution = Execution {
+            id: stored.id.clone(),
+            workflow: stored.workflow,
+            live: Box::new(stored.live),
+            input: stored.input,
+            position,
+            steps: BTreeMap::new(),
+            context: BTreeMap::new(),
+            transitions: 0,
+            log: LogHead::of(&stored.log),
+            taken_over: true,
+        };
+        let mut phases = Vec::new();
+        for (name, record) in stored.steps {
+            let Some(machine) = execution.workflow.machine_no(&name) else {
+                continue;
+            };
+            if let Some(state) = execution.workflow.state_no(machine, &record.state) {
+                execution.position.set(machine, state);
+            }
+            execution.transitions += record.transitions;
+            let id = StepId {
+                execution: no,
+                machine,
+            };
+            self.claims.restore(&id, &record.claims);
+            let (step, phase, alarm) = Step::restored(now, &record);
+            phases.push((id, phase, alarm));
+            execution.steps.insert(machine, step);
+            if record.call.is_some_and(|call| call.in_flight) {
+                interrupted.push(id);
+            }
+        }
+        for (name, output) in stored.outputs {
+            if let Some(machine) = execution
+                .workflow
+                .machine_no(&name)
+                .filter(|_| !output.context.is_empty())
+            {
+                execution
+                    .context
+                    .insert(machine, (output.transition, output.context));
+            }
+        }
+        if let Some(key) = &execution.live.key {
+            self.keys
+                .insert((execution.id.workflow.clone(), key.clone()), no);
+        }
+        self.ids.insert(stored.id, no);
+        let machines: Vec<_> = execution.workflow.numbers().collect();
+        self.live.insert(no, execution);
+        for (id, phase, alarm) in phases {
+            self.enter(now, id, phase, alarm);
+        }
+        self.look_at(no, machines);
+    }
+
+    /// A call of this step was in flight when the last owner ended.
+    fn interrupted(&mut self, now: Now, id: StepId, out: &mut Effects) {
+        let limit = self.settings.config.death_limit;
+        let Some(execution) = self.live.get_mut(&id.execution) else {
+            return;
+        };
+        let machine = execution.machine_name(id.machine).clone();
+        let Some(step) = execution.steps.get_mut(&id.machine) else {
+            return;
+        };
+        step.deaths += 1;
+        step.suspect = true;
+        let (deaths, attempt, until) = (step.deaths, step.attempt, step.alarm);
+        let log = self.log.entry(id.execution).or_default();
+        let entry = |what| Entry {
+            at: now.wall,
+            machine: Some(machine.clone()),
+            what,
+        };
+        log.push(entry(What::Interrupted { attempt, deaths }));
+        if deaths >= limit {
+            let why = format!(
+                "it was in flight when {deaths} owners in a row ended; replay it when the cause is mended"
+            );
+            log.push(entry(What::Parked(why)));
+            self.enter(now, id, Phase::Poisoned, None);
+        } else {
+            self.resolve(now, id, until, false, out);
+        }
+        self.changed(id);
+    }
+
+    /// Orders the steps that were in flight, differently for each owner.
+    fn shuffle(&mut self, steps: &mut [StepId]) {
+        for last in (1..steps.len()).rev() {
+            let other = usize::try_from(self.random() % (last as u64 + 1)).unwrap_or(0);
+            steps.swap(last, other);
+        }
+    }
+
+    /// Lets the calls that were due go on.
+    fn settled(&mut self, now: Now, out: &mut Effects) {
+        let due = self.live.iter().flat_map(|(no, execution)| {
+            let due = execution
+                .steps
+                .iter()
+                .filter(|(_, step)| step.phase == Phase::Due);
+            due.map(|(machine, _)| StepId {
+                execution: *no,
+                machine: *machine,
+            })
+        });
+        for id in due.collect::<Vec<_>>() {
+            self.due(now, id, out);
+        }
+        self.finish(now, out);
+    }
+}
+
+impl Step {
+    /// A step as its record has it, with its phase and the end of it.
+    fn restored(now: Now, record: &StepRecord) -> (Self, Phase, Option<Mono>) {
+        let mut step = Self::new((now.mono, now.wall));
+        step.run = record.run;
+        step.transitions = record.transitions;
+        step.begun = record.begun.clone();
+        step.attempt = record.attempt;
+        step.failures = record.failures;
+        step.deaths = record.deaths;
+        step.error = record.error.clone();
+        step.claims = record.claims.clone();
+        step.under_way = record.under_way;
+        step.uncertain = record.uncertain;
+        step.expires = record.expires.map(|wait| wait.ends_at(now));
+        step.not_before = record.not_before.map(|wait| wait.ends_at(now));
+        let wait = record.wait.map(|wait| wait.ends_at(now));
+        let (phase, alarm) = match (&record.call, &record.child, record.does) {
+            (Some(call), ..) => (Phase::Fencing(call.counts), Some(call.until.ends_at(now))),
+            (_, Some(child), _) => (Phase::Child(child.clone()), None),
+            (.., Does::Unsettled) => (Phase::Unsettled, None),
+            (.., Does::Poisoned) => (Phase::Poisoned, None),
+            (.., Does::Asks) => (Phase::Asking, None),
+            (.., Does::Waits) => (Phase::Waiting, wait),
+            (.., Does::Calls) if record.under_way => {
+                (Phase::Delayed(Why::UnderWay), wait.or(Some(now.mono)))
+            }
+            (.., Does::Calls) => match wait {
+                Some(_) => (Phase::Delayed(Why::Failed), wait),
+                None => (Phase::Due, None),
+            },
+            // A start without its child is begun again; its key finds the child.
+            (.., Does::Starts | Does::Rests) => (Phase::Rests, None),
+        };
+        (step, phase, alarm)
+    }
+}

@@ -1,0 +1,100 @@
+//! Restarts of machines.
+
+use plugin_sdk::{Guard, Now, workflow::MachineName};
+
+use super::{
+    Lane,
+    event::{Effects, Record, Refused},
+    state::{ExecutionNo, Phase, StepId},
+};
+use crate::definition::MachineNo;
+
+impl Lane {
+    /// Sets machines, and all whose guards depend on them, back to their first state with a new run.
+    pub(super) fn restart(
+        &mut self,
+        now: Now,
+        no: ExecutionNo,
+        machines: &[MachineName],
+        out: &mut Effects,
+    ) -> Result<(), Refused> {
+        let numbers = machines
+            .iter()
+            .map(|name| self.machine(no, name).map(|id| id.machine));
+        let numbers: Vec<MachineNo> = numbers.collect::<Result<_, _>>()?;
+        let Some(execution) = self.live.get(&no) else {
+            return Ok(());
+        };
+        let all = execution.workflow.depending(numbers);
+        for machine in &all {
+            let id = StepId {
+                execution: no,
+                machine: *machine,
+            };
+            self.set_back(now, id, out);
+        }
+        if let Some(execution) = self.live.get_mut(&no)
+            && execution.live.cancelled.take().is_some()
+        {
+            execution.position.uncancel();
+            let disabled = execution.workflow.mentioning_cancelled().to_vec();
+            self.live_changed.insert(no);
+            self.look_at(no, disabled);
+        }
+        if let Some(execution) = self.live.get(&no) {
+            let around: Vec<_> = all
+                .iter()
+                .flat_map(|machine| execution.workflow.mentioning(*machine).to_vec())
+                .collect();
+            self.look_at(no, all.into_iter().chain(around));
+        }
+        Ok(())
+    }
+
+    /// Sets one machine back. What an old attempt may still do is waited for before the new run calls anything.
+    fn set_back(&mut self, now: Now, id: StepId, out: &mut Effects) {
+        let advisory = self
+            .function(id)
+            .is_none_or(|function| function.info.guard == Guard::Advisory);
+        let Some(step) = self.step_of(id) else {
+            return;
+        };
+        let (phase, alarm) = (step.phase.clone(), step.alarm);
+        let mut not_before = step.not_before.filter(|at| *at > now.mono);
+        match phase {
+            Phase::Calling(call) | Phase::Probing(call, _) => {
+                self.abandon(call, out);
+                not_before = not_before.max(alarm.filter(|_| advisory));
+            }
+            Phase::Dispatching(call) => drop(self.calls.remove(&call)),
+            Phase::Fencing(_) => not_before = not_before.max(alarm.filter(|_| advisory)),
+            Phase::Child(child) => self.cancel_child(now, &child),
+            _ => {}
+        }
+        self.rest(now, id);
+        let Some(execution) = self.live.get_mut(&id.execution) else {
+            return;
+        };
+        execution
+            .position
+            .set(id.machine, crate::definition::StateNo::FIRST);
+        execution.context.remove(&id.machine);
+        let machine = execution.machine_name(id.machine).clone();
+        let execution_id = execution.id.clone();
+        if let Some(step) = execution.steps.get_mut(&id.machine) {
+            step.run += 1;
+            step.attempt = 0;
+            step.transitions = 0;
+            step.begun.clear();
+            step.failures = 0;
+            step.deaths = 0;
+            step.error = None;
+            step.suspect = false;
+            step.uncertain = false;
+            step.not_before = not_before;
+        }
+        out.records
+            .push(Record::Output(execution_id, machine, None));
+        self.changed(id);
+    }
+}

@@ -1,0 +1,210 @@
+//! Shows live executions.
+
+use jiff::Timestamp;
+use plugin_sdk::{Mono, operation::ExecutionId, workflow::Task};
+
+use super::{
+    Lane,
+    state::{Execution, Phase, Step, StepId, Why},
+};
+use crate::{
+    definition::MachineNo,
+    view::{self, Wait, WaitFor},
+};
+
+impl Lane {
+    /// One live execution.
+    pub(super) fn show(&self, id: &ExecutionId) -> Option<view::Execution> {
+        let no = self.ids.get(id)?;
+        Some(self.shown(self.live.get(no)?))
+    }
+
+    /// All live executions, sorted by id.
+    pub(super) fn show_all(&self) -> Vec<view::Execution> {
+        let all = self.ids.values().filter_map(|no| self.live.get(no));
+        all.map(|execution| self.shown(execution)).collect()
+    }
+
+    /// What a step waits for, in words.
+    pub(super) fn waits_in_words(&self, id: StepId) -> String {
+        let Some(execution) = self.live.get(&id.execution) else {
+            return "it is not live".to_owned();
+        };
+        let name = execution.machine_name(id.machine);
+        let step = execution.steps.get(&id.machine);
+        match step.and_then(|step| self.wait(execution, id.machine, step)) {
+            Some(wait) => format!("{name} waits: {}", wait.why),
+            None => format!(
+                "{name} is {} and waits for nothing",
+                execution.state_name(id.machine)
+            ),
+        }
+    }
+
+    fn shown(&self, execution: &Execution) -> view::Execution {
+        let machines = execution.workflow.numbers();
+        view::Execution {
+            id: execution.id.clone(),
+            live: (*execution.live).clone(),
+            machines: machines
+                .map(|machine| self.machine_shown(execution, machine))
+                .collect(),
+        }
+    }
+
+    fn machine_shown(&self, execution: &Execution, machine: MachineNo) -> view::Machine {
+        let step = execution.steps.get(&machine);
+        view::Machine {
+            name: execution.machine_name(machine).clone(),
+            state: execution.state_name(machine).clone(),
+            run: step.map_or(1, |step| step.run),
+            attempt: step.map_or(0, |step| step.attempt),
+            failures: step.map_or(0, |step| step.failures),
+            error: step.and_then(|step| step.error.clone()),
+            wait: step.and_then(|step| self.wait(execution, machine, step)),
+            not_enabled: execution
+                .workflow
+                .false_clauses(machine, &execution.position),
+        }
+    }
+
+    fn wait(&self, execution: &Execution, machine: MachineNo, step: &Step) -> Option<Wait> {
+        let (what, why) = match &step.phase {
+            Phase::Rests => return None,
+            Phase::Due => match &execution.live.paused {
+                Some(said) => (WaitFor::Turn, format!("it is paused by {}", said.by)),
+                None => (
+                    WaitFor::Turn,
+                    "its turn, or a fresh lease of the owner".to_owned(),
+                ),
+            },
+            Phase::Suspect => (
+                WaitFor::Turn,
+                "its turn among the steps that were in flight when an owner ended".to_owned(),
+            ),
+            Phase::Dispatching(_) => (WaitFor::Call, "an answer of the dispatch stack".to_owned()),
+            Phase::Calling(_) => (
+                WaitFor::Call,
+                format!("an answer to attempt {}", step.attempt),
+            ),
+            Phase::Probing(..) => (WaitFor::Call, "an answer of the probe".to_owned()),
+            Phase::Fencing(_) if let Some(name) = self.missing(execution, machine) => (
+                WaitFor::Missing(name.to_owned()),
+                format!("`{name}` is not registered"),
+            ),
+            Phase::Fencing(_) => (
+                WaitFor::Time,
+                format!(
+                    "the time after which attempt {} can no longer take effect",
+                    step.attempt
+                ),
+            ),
+            Phase::Delayed(why) => delayed(why, step),
+            Phase::Parked(key) => self.claimed(key),
+            Phase::Poisoned => (
+                WaitFor::Word,
+                format!(
+                    "it was in flight when {} owners in a row ended; replay it when the cause is mended",
+                    step.deaths
+                ),
+            ),
+            Phase::Unsettled => (
+                WaitFor::Word,
+                format!(
+                    "it is not known what attempt {} has done; settle it",
+                    step.attempt
+                ),
+            ),
+            Phase::Asking => asks(execution, machine),
+            Phase::Waiting => (WaitFor::Time, "its timer".to_owned()),
+            Phase::Missing(name) => (
+                WaitFor::Missing(name.to_string()),
+                format!("`{name}` is not registered"),
+            ),
+            Phase::Child(child) => (WaitFor::Child(child.clone()), format!("the end of {child}")),
+        };
+        let (mono, wall) = step.since;
+        Some(Wait {
+            what,
+            why,
+            since: wall,
+            next_look: step.wake().map(|at| at_wall(at, mono, wall)),
+        })
+    }
+
+    /// The name of the function of a machine, if it is not registered.
+    fn missing<'a>(&self, execution: &'a Execution, machine: MachineNo) -> Option<&'a str> {
+        match &execution.action(machine)?.task {
+            Task::Call { function } if !self.settings.functions.contains_key(function) => {
+                Some(function)
+            }
+            _ => None,
+        }
+    }
+
+    fn claimed(&self, key: &plugin_sdk::Key) -> (WaitFor, String) {
+        let holders = self.claims.holders(key).filter_map(|id| {
+            let execution = self.live.get(&id.execution)?;
+            Some(format!(
+                "{} {}",
+                execution.id,
+                execution.machine_name(id.machine)
+            ))
+        });
+        let held_by: Vec<String> = holders.collect();
+        let why = format!("the claim `{}`, held by {}", key.0, held_by.join(", "));
+        let key = key.0.to_string();
+        (WaitFor::Claim { key, held_by }, why)
+    }
+}
+
+fn delayed(why: &Why, step: &Step) -> (WaitFor, String) {
+    match why {
+        Why::Failed => {
+            let error = step.error.as_deref().unwrap_or("the last attempt failed");
+            (
+                WaitFor::Time,
+                format!("the next attempt after {} failures: {error}", step.failures),
+            )
+        }
+        Why::UnderWay => (
+            WaitFor::Time,
+            "the work that the function began is under way".to_owned(),
+        ),
+        Why::Delays(delays) => {
+            let delays = delays
+                .iter()
+                .map(|delay| format!("{}: {}", delay.check, delay.reason));
+            (WaitFor::Rule, delays.collect::<Vec<_>>().join("; "))
+        }
+        Why::NoDispatch(why) => (WaitFor::Rule, why.clone()),
+        Why::Rate(key) => (WaitFor::Time, format!("the rate `{}` is used up", key.0)),
+        Why::OlderRun => (
+            WaitFor::Time,
+            "a call of the run before may still take effect".to_owned(),
+        ),
+    }
+}
+
+fn asks(execution: &Execution, machine: MachineNo) -> (WaitFor, String) {
+    match execution.action(machine).map(|action| &action.task) {
+        Some(Task::Ask { question, options }) => {
+            let names: Vec<&str> = options.iter().map(|option| option.as_str()).collect();
+            let why = format!(
+                "a person answers \"{question}\" with {}",
+                names.join(" or ")
+            );
+            let what = WaitFor::Person {
+                question: question.to_string(),
+                options: options.clone(),
+            };
+            (what, why)
+        }
+        _ => (WaitFor::Word, "a person".to_owned()),
+    }
+}
+
+/// A monotonic time by the wall clock of the moment `since`.
+fn at_wall(at: Mono, since: Mono, wall: Timestamp) -> Timestamp {
+    wall.checked_add(at.since(since)).unwrap_or(wall)
+}

@@ -1,0 +1,282 @@
+//! Starts of executions.
+
+use std::sync::Arc;
+
+use control_plane_store::records::By;
+use plugin_sdk::{
+    Now,
+    operation::{ExecutionId, Start, StartCause},
+    workflow::{StateName, WorkflowName},
+};
+
+use super::{
+    CHAIN, Lane,
+    event::{Command, Effects, Record, Refused, Reply, digest},
+    state::{Execution, ExecutionNo, LogHead, Phase, StepId},
+};
+use crate::{
+    definition::{Outcome, Workflow},
+    record::{Entry, KeyRecord, LaneRecord, Live, What},
+};
+
+impl Lane {
+    /// Starts an execution, or finds the one that its key has started.
+    pub(super) fn start(
+        &mut self,
+        now: Now,
+        command: Command,
+        by: &By,
+        known: Option<Box<KeyRecord>>,
+        out: &mut Effects,
+    ) -> Result<Reply, Refused> {
+        let Command::Start {
+            start,
+            cause,
+            chain,
+        } = command
+        else {
+            return Ok(Reply::Taken);
+        };
+        start.check()?;
+        if let Some(found) = self.found(&start, known)? {
+            return Ok(found);
+        }
+        let workflow = self.settings.workflows.get(&start.workflow).cloned();
+        let workflow = workflow.ok_or_else(|| self.no_workflow(&start.workflow))?;
+        if self.latest.is_none() {
+            return Err(Refused::NoIntent);
+        }
+        if self.live.len() >= self.settings.config.live {
+            return Err(Refused::TooMany(self.live.len()));
+        }
+        if chain.len() > CHAIN {
+            let chain = chain.join(" > ");
+            return Err(Refused::Loop { chain });
+        }
+        let id = ExecutionId::new(start.workflow.clone(), self.next_execution);
+        let live = Live {
+            definition: workflow.digest(),
+            key: start.key.clone(),
+            by: by.clone(),
+            cause,
+            chain,
+            labels: start.labels.clone(),
+            started: now.wall,
+            cancelled: None,
+            paused: None,
+        };
+        self.begin_execution(now, id.clone(), workflow, *start, live, out);
+        Ok(Reply::Started {
+            id,
+            new: true,
+            outcome: None,
+        })
+    }
+
+    /// The execution that the key of a start has started before.
+    fn found(
+        &self,
+        start: &Start,
+        known: Option<Box<KeyRecord>>,
+    ) -> Result<Option<Reply>, Refused> {
+        let Some(key) = &start.key else {
+            return Ok(None);
+        };
+        let name = (start.workflow.clone(), key.clone());
+        let live = self.keys.get(&name).and_then(|no| self.live.get(no));
+        let (id, input, outcome) = match (live, self.recent.get(&name), known) {
+            (Some(live), ..) => (live.id.clone(), digest(&live.input), None),
+            (None, Some(recent), _) => (
+                recent.execution.clone(),
+                recent.input,
+                recent.outcome.clone(),
+            ),
+            (None, None, Some(known)) => {
+                (known.execution.clone(), known.input, known.outcome.clone())
+            }
+            (None, None, None) => return Ok(None),
+        };
+        match input == digest(&start.input) {
+            true => Ok(Some(Reply::Started {
+                id,
+                new: false,
+                outcome,
+            })),
+            false => Err(Refused::OtherInput(id)),
+        }
+    }
+
+    pub(super) fn no_workflow(&self, name: &WorkflowName) -> Refused {
+        let known: Vec<&str> = self
+            .settings
+            .workflows
+            .keys()
+            .map(WorkflowName::as_str)
+            .collect();
+        Refused::UnknownWorkflow(name.clone(), known.join(", "))
+    }
+
+    fn begin_execution(
+        &mut self,
+        now: Now,
+        id: ExecutionId,
+        workflow: Workflow,
+        start: Start,
+        live: Live,
+        out: &mut Effects,
+    ) {
+        let no = ExecutionNo(self.next_execution);
+        self.next_execution += 1;
+        let next = self.next_execution;
+        // A step of the kernel may start several executions; the last number counts.
+        out.records
+            .retain(|record| !matches!(record, Record::Lane(_)));
+        out.records.push(Record::Lane(LaneRecord { next }));
+        if self.stored.insert(workflow.digest()) {
+            out.records.push(Record::Definition(workflow.clone()));
+        }
+        if !start.input.is_null() {
+            out.records
+                .push(Record::Input(id.clone(), start.input.clone()));
+        }
+        if let Some(key) = &start.key {
+            self.keys.insert((start.workflow.clone(), key.clone()), no);
+            out.records.push(Record::Key(Box::new(KeyRecord {
+                workflow: start.workflow.clone(),
+                key: key.clone(),
+                execution: id.clone(),
+                input: digest(&start.input),
+                outcome: None,
+                until: None,
+            })));
+        }
+        let started = Entry {
+            at: now.wall,
+            machine: None,
+            what: What::Started(live.by.clone()),
+        };
+        self.log.entry(no).or_default().push(started);
+        let machines: Vec<_> = workflow.numbers().collect();
+        let execution = Execution {
+            id: id.clone(),
+            position: workflow.first(),
+            workflow,
+            live: Box::new(live),
+            input: start.input,
+            steps: Default::default(),
+            context: Default::default(),
+            transitions: 0,
+            log: LogHead::default(),
+            taken_over: false,
+        };
+        self.ids.insert(id, no);
+        self.live.insert(no, execution);
+        self.live_changed.insert(no);
+        out.urgent = true;
+        self.look_at(no, machines);
+    }
+
+    /// Starts the child execution of a step and waits for its end. The key is that of the step, so it is started once.
+    pub(super) fn start_child(
+        &mut self,
+        now: Now,
+        id: StepId,
+        workflow: &WorkflowName,
+        out: &mut Effects,
+    ) {
+        let Some(execution) = self.live.get(&id.execution) else {
+            return;
+        };
+        let key = execution.key(id.machine);
+        let action = execution.action(id.machine);
+        let input = action
+            .map(|action| action.input.clone())
+            .unwrap_or_default();
+        let (by, labels) = (execution.live.by.clone(), execution.live.labels.clone());
+        let mut chain = execution.live.chain.clone();
+        chain.push(execution.id.to_string());
+        let mut start = Start::of(workflow.clone()).input(input);
+        start.key = Some(Arc::from(key.to_string()));
+        start.labels = labels;
+        let command = Command::Start {
+            start: Box::new(start),
+            cause: StartCause::Parent(execution.id.clone()),
+            chain,
+        };
+        match self.start(now, command, &by, None, out) {
+            Ok(Reply::Started {
+                id: child,
+                outcome: None,
+                ..
+            }) => self.enter(now, id, Phase::Child(child), None),
+            Ok(Reply::Started {
+                id: child,
+                outcome: Some(outcome),
+                ..
+            }) => self.child_was(now, id, &child, &outcome),
+            Err(Refused::UnknownWorkflow(name, _)) => {
+                let name = Arc::from(name.as_str());
+                self.enter(now, id, Phase::Missing(name), None);
+            }
+            Err(Refused::TooMany(_)) => {
+                let why = super::state::Why::NoDispatch("too many executions are live".to_owned());
+                self.enter(
+                    now,
+                    id,
+                    Phase::Delayed(why),
+                    Some(now.mono + super::DISPATCH),
+                );
+            }
+            refused => {
+                let why = match refused {
+                    Err(refused) => refused.to_string(),
+                    Ok(_) => "the start was not answered".to_owned(),
+                };
+                if let Some(step) = self.step_mut(id) {
+                    step.error = Some(why);
+                }
+                self.conclude(now, id, &StateName::from(StateName::FAILED));
+            }
+        }
+        self.changed(id);
+    }
+
+    /// Tells the step that waits for a child execution how it ended.
+    pub(super) fn child_ended(
+        &mut self,
+        now: Now,
+        parent: &ExecutionId,
+        child: &ExecutionId,
+        outcome: &Outcome,
+    ) {
+        let Some(no) = self.ids.get(parent).copied() else {
+            return;
+        };
+        let Some(execution) = self.live.get(&no) else {
+            return;
+        };
+        let mut steps = execution.steps.iter();
+        let waits = steps.find(|(_, step)| matches!(&step.phase, Phase::Child(it) if it == child));
+        let Some(machine) = waits.map(|(machine, _)| *machine) else {
+            return;
+        };
+        let id = StepId {
+            execution: no,
+            machine,
+        };
+        self.child_was(now, id, child, outcome);
+    }
+
+    fn child_was(&mut self, now: Now, id: StepId, child: &ExecutionId, outcome: &Outcome) {
+        let succeeded = *outcome == Outcome::Succeeded;
+        if let Some(step) = self.step_mut(id).filter(|_| !succeeded) {
+            step.error = Some(format!("{child} {outcome}"));
+        }
+        let outcome = if succeeded {
+            StateName::DONE
+        } else {
+            StateName::FAILED
+        };
+        self.conclude(now, id, &StateName::from(outcome));
+    }
+}

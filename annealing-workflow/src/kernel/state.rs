@@ -1,0 +1,250 @@
+//! The state of live executions in memory.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use jiff::Timestamp;
+use plugin_sdk::{
+    Claim, Class, Delay, Mono,
+    operation::{EffectKey, ExecutionId, Requirement},
+    workflow::{Action, MachineName, StateName},
+};
+use prodspec_model::IncarnationNo;
+use serde_json::{Map, Value};
+
+use super::event::CallNo;
+use crate::{
+    definition::{MachineNo, Position, Workflow},
+    record::Live,
+};
+
+/// Number of a live execution in the lane. Later starts have greater numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct ExecutionNo(pub(super) u64);
+
+/// A machine of a live execution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StepId {
+    pub(super) execution: ExecutionNo,
+    pub(super) machine: MachineNo,
+}
+
+/// A live execution.
+#[derive(Debug)]
+pub(super) struct Execution {
+    pub(super) id: ExecutionId,
+    pub(super) workflow: Workflow,
+    pub(super) live: Box<Live>,
+    pub(super) input: Value,
+    pub(super) position: Position,
+    /// The machines whose first action has begun.
+    pub(super) steps: BTreeMap<MachineNo, Step>,
+    /// The entries of the context that each machine left, with the number of the transition that left them.
+    pub(super) context: BTreeMap<MachineNo, (u32, Map<String, Value>)>,
+    /// Number of transitions of all machines, restarts included.
+    pub(super) transitions: u32,
+    pub(super) log: LogHead,
+    /// Whether an earlier owner has begun it. Then each attempt is durable before its call, so that a call that ends
+    /// owners is known by the record of its attempt.
+    pub(super) taken_over: bool,
+}
+
+/// Where the log of an execution ends, and which records it has.
+#[derive(Debug, Default)]
+pub(super) struct LogHead {
+    /// Number of the next entry.
+    pub(super) next: u32,
+    /// The first entry and the number of entries of each record after the oldest ones.
+    pub(super) newest: VecDeque<(u32, u32)>,
+}
+
+/// A machine with an action that has begun at least once.
+#[derive(Debug)]
+pub(super) struct Step {
+    pub(super) run: u32,
+    pub(super) transitions: u32,
+    pub(super) begun: BTreeMap<StateName, u32>,
+    pub(super) attempt: u32,
+    pub(super) failures: u32,
+    pub(super) deaths: u32,
+    pub(super) error: Option<String>,
+    pub(super) phase: Phase,
+    /// Start of the phase.
+    pub(super) since: (Mono, Timestamp),
+    /// When the phase ends by itself. `None`: it does not.
+    pub(super) alarm: Option<Mono>,
+    /// When all attempts together are over. `None`: there is no such limit.
+    pub(super) expires: Option<Mono>,
+    pub(super) class: Class,
+    pub(super) claims: Vec<Claim>,
+    /// The claims that are to be taken before the next attempt.
+    pub(super) wanted: Vec<Claim>,
+    pub(super) needs: BTreeMap<String, Requirement>,
+    pub(super) rounds: u32,
+    /// The claim for which it was woken.
+    pub(super) woken: Option<plugin_sdk::Key>,
+    /// The incarnation of the call, kept over its rounds.
+    pub(super) incarnation: Option<IncarnationNo>,
+    /// The function has said that its work is under way.
+    pub(super) under_way: bool,
+    /// It was in flight when an owner ended, and has not answered since.
+    pub(super) suspect: bool,
+    /// An attempt of this run may have had an effect, and none has answered since.
+    pub(super) uncertain: bool,
+    /// A call of an older run may still take effect until then.
+    pub(super) not_before: Option<Mono>,
+}
+
+/// What a step does or waits for.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Phase {
+    /// No action is under way.
+    Rests,
+    /// The next attempt may begin: it waits for its turn, for a fresh lease, or for the end of a pause.
+    Due,
+    /// The dispatch stack is asked.
+    Dispatching(CallNo),
+    /// It waits until the alarm.
+    Delayed(Why),
+    /// It waits for a claim.
+    Parked(plugin_sdk::Key),
+    /// A function is called, or will be when the attempt is durable.
+    Calling(CallNo),
+    /// It waits until the old attempt can no longer take effect, or until the probe is asked again. `true`: the attempt
+    /// counts as a failure if it had no effect.
+    Fencing(bool),
+    /// A probe is asked. The second part is that of [`Phase::Fencing`].
+    Probing(CallNo, bool),
+    /// It was in flight when an owner ended, and waits for its turn among such steps.
+    Suspect,
+    /// It was in flight at too many deaths: a person says whether it is called again.
+    Poisoned,
+    /// A person says what happened in the last attempt.
+    Unsettled,
+    /// A person chooses an option.
+    Asking,
+    /// A timer runs.
+    Waiting,
+    /// A function or a workflow with this name is not registered.
+    Missing(Arc<str>),
+    /// A child execution is live.
+    Child(ExecutionId),
+}
+
+/// Why a step is delayed.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Why {
+    /// The last attempt failed.
+    Failed,
+    /// The function has said when to call again.
+    UnderWay,
+    /// The dispatch stack delays it.
+    Delays(Vec<Delay>),
+    /// The dispatch stack has not answered.
+    NoDispatch(String),
+    /// A rate is used up.
+    Rate(plugin_sdk::Key),
+    /// The call of an older run may still take effect.
+    OlderRun,
+}
+
+impl LogHead {
+    /// The head of a log with these records, each with its first entry and number of entries.
+    pub(super) fn of(records: &[(u32, u32)]) -> Self {
+        let next = records.last().map_or(0, |(first, count)| first + count);
+        let newest = records
+            .iter()
+            .filter(|(first, _)| *first >= super::write::OLDEST);
+        Self {
+            next,
+            newest: newest.copied().collect(),
+        }
+    }
+}
+
+impl Step {
+    pub(super) fn new(since: (Mono, Timestamp)) -> Self {
+        Self {
+            run: 1,
+            transitions: 0,
+            begun: BTreeMap::new(),
+            attempt: 0,
+            failures: 0,
+            deaths: 0,
+            error: None,
+            phase: Phase::Rests,
+            since,
+            alarm: None,
+            expires: None,
+            class: Class::New,
+            claims: Vec::new(),
+            wanted: Vec::new(),
+            needs: BTreeMap::new(),
+            rounds: 0,
+            woken: None,
+            incarnation: None,
+            under_way: false,
+            suspect: false,
+            uncertain: false,
+            not_before: None,
+        }
+    }
+
+    /// The time at which the step has to be looked at.
+    pub(super) fn wake(&self) -> Option<Mono> {
+        match (self.alarm, self.expires) {
+            (Some(alarm), Some(expires)) => Some(alarm.min(expires)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// Whether an effect of the present run may be under way or may have happened without an answer.
+    pub(super) fn may_have_effect(&self) -> bool {
+        self.under_way
+            || self.uncertain
+            || matches!(
+                self.phase,
+                Phase::Calling(_)
+                    | Phase::Fencing(_)
+                    | Phase::Probing(..)
+                    | Phase::Unsettled
+                    | Phase::Child(_)
+            )
+    }
+}
+
+impl Execution {
+    /// The action of a machine in its present state. `None`: the state has none.
+    pub(super) fn action(&self, machine: MachineNo) -> Option<&Action> {
+        self.workflow.action(machine, self.position.state(machine))
+    }
+
+    pub(super) fn machine_name(&self, machine: MachineNo) -> &MachineName {
+        &self.workflow.machine(machine).name
+    }
+
+    pub(super) fn state_name(&self, machine: MachineNo) -> &StateName {
+        self.workflow.state(machine, self.position.state(machine))
+    }
+
+    /// The key of the effects of a machine's present run.
+    pub(super) fn key(&self, machine: MachineNo) -> EffectKey {
+        let run = self.steps.get(&machine).map_or(1, |step| step.run);
+        EffectKey::new(self.id.clone(), self.machine_name(machine), run)
+    }
+
+    /// What the machines have left for each other, in the order in which they left it.
+    pub(super) fn shared(&self) -> Map<String, Value> {
+        let mut left: Vec<_> = self.context.values().collect();
+        left.sort_by_key(|(transition, _)| *transition);
+        let entries = left.into_iter().flat_map(|(_, context)| context.clone());
+        entries.collect()
+    }
+
+    /// Whether nothing is under way or waited for.
+    pub(super) fn is_over(&self) -> bool {
+        self.steps.values().all(|step| step.phase == Phase::Rests)
+    }
+}

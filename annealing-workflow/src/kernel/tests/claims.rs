@@ -1,0 +1,124 @@
+//! Dispatch: classes, delays and claims.
+
+use plugin_sdk::{Class, DispatchRequest, Quota};
+
+use super::*;
+
+fn dispatching() -> World {
+    let workflow = Workflow::new("w")
+        .machine(Machine::calls("a", "a"))
+        .ends_well(is("a", "done"))
+        .build()
+        .unwrap();
+    let settings = Settings {
+        workflows: [(workflow.name().clone(), workflow)].into(),
+        functions: [("a".into(), keyed("a"))].into(),
+        dispatches: true,
+        ..Settings::default()
+    };
+    World::with_settings(settings)
+}
+
+fn start(world: &mut World, n: u32, answer: impl Fn(&DispatchRequest) -> plugin_sdk::Dispatch) {
+    for key in 0..n {
+        world.start("w", &key.to_string());
+    }
+    world.dispatched(answer);
+    world.sync();
+}
+
+#[test]
+fn r32_claims_are_counted_by_the_kernel_and_restored_at_takeover() {
+    let two = |request: &DispatchRequest| request.go().claim(Claim::AtMost("app".into(), 2));
+    let mut world = dispatching();
+    start(&mut world, 5, two);
+    assert_eq!(world.calls.len(), 2);
+    // Work that is under way keeps its claim.
+    world.answer("a", Ok(Ran::in_progress(Duration::from_secs(3600))));
+    world.sync();
+    assert_eq!(world.calls.len(), 1);
+    world.crash();
+    world.dispatched(two);
+    world.sync();
+    world.pass(Duration::from_secs(20));
+    world.dispatched(two);
+    world.sync();
+    assert_eq!(world.calls.len(), 1, "one is under way, one is called");
+    for _ in 0..4 {
+        assert_eq!(world.calls.len(), 1);
+        world.answer("a", done());
+        world.sync();
+        world.pass(Duration::from_secs(10));
+        world.dispatched(two);
+        world.sync();
+    }
+    assert_eq!(world.live(), 1);
+}
+
+#[test]
+fn r32_delays_hold_and_are_looked_at_again() {
+    let mut world = dispatching();
+    start(&mut world, 1, |request| {
+        request
+            .delay("at night only")
+            .recheck_after(Duration::from_secs(600))
+    });
+    assert!(world.called().is_empty());
+    let shown = world.shown("w", "0");
+    let wait = shown.waits().next().unwrap().1;
+    assert_eq!(wait.what, WaitFor::Rule);
+    assert_eq!(wait.next_look, Some(wait.since + Duration::from_secs(600)));
+    world.pass(Duration::from_secs(600));
+    world.dispatched(DispatchRequest::go);
+    world.sync();
+    assert_eq!(world.called(), ["a"]);
+}
+
+#[test]
+fn r32_rate_is_spent_and_the_next_one_waits_for_its_turn() {
+    let quota = Quota::new(2, Duration::from_secs(10));
+    let rate = |request: &DispatchRequest| request.go().claim(Claim::Rate("r".into(), quota));
+    let mut world = dispatching();
+    start(&mut world, 4, rate);
+    let mut begun = vec![world.calls.len()];
+    for _ in 0..2 {
+        world.pass(Duration::from_secs(10));
+        world.dispatched(rate);
+        world.sync();
+        begun.push(world.calls.len());
+    }
+    assert_eq!(begun, [2, 3, 4]);
+}
+
+#[test]
+fn r32_better_class_goes_first_and_age_raises_it() {
+    let press = Claim::Exclusive("press".into());
+    let class = |request: &DispatchRequest| {
+        let urgent = request.labels.contains_key("urgent");
+        let class = if urgent { Class::Urgent } else { request.class };
+        request.go().claim(press.clone()).at_least(class)
+    };
+    let mut world = dispatching();
+    start(&mut world, 1, class);
+    let of = |label: Option<&str>, key: &str| {
+        let start = plugin_sdk::operation::Start::of("w").key(key);
+        match label {
+            Some(label) => start.label(label, "yes"),
+            None => start,
+        }
+    };
+    world.start_with(of(None, "old"));
+    world.dispatched(class);
+    world.pass(Duration::from_secs(30));
+    world.dispatched(class);
+    world.start_with(of(Some("urgent"), "urgent"));
+    world.dispatched(class);
+    world.sync();
+    world.answer("a", done());
+    world.sync();
+    let key = |world: &World| world.calls.values().next().unwrap().key.execution.n;
+    assert_eq!(key(&world), 3, "the urgent one is before the older one");
+    world.answer("a", done());
+    world.sync();
+    assert_eq!(key(&world), 2);
+}

@@ -1,0 +1,453 @@
+//! The world around the kernel.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use control_plane_store::records::By;
+use jiff::Timestamp;
+use plugin_sdk::{
+    Dispatch, DispatchRequest,
+    operation::{EffectKey, ExecutionId, Fence, Probed, Ran, Start, StartCause},
+    plugin,
+};
+
+use super::*;
+use crate::{
+    record::{Ended, KeyRecord, LaneRecord, Live, LogRecord, Output, StepRecord},
+    view,
+};
+use plugin_sdk::workflow::MachineName;
+use serde_json::Value;
+
+/// What is durable.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Stored {
+    lane: LaneRecord,
+    definitions: BTreeMap<Digest, Workflow>,
+    live: BTreeMap<ExecutionId, Live>,
+    inputs: BTreeMap<ExecutionId, Value>,
+    steps: BTreeMap<(ExecutionId, MachineName), StepRecord>,
+    outputs: BTreeMap<(ExecutionId, MachineName), Output>,
+    logs: BTreeMap<(ExecutionId, u32), LogRecord>,
+    keys: BTreeMap<String, KeyRecord>,
+    ended: BTreeMap<ExecutionId, Ended>,
+}
+
+impl Stored {
+    fn apply(&mut self, record: Record) {
+        match record {
+            Record::Lane(lane) => self.lane = lane,
+            Record::Definition(workflow) => {
+                drop(self.definitions.insert(workflow.digest(), workflow))
+            }
+            Record::Live(id, live) => drop(self.live.insert(id, *live)),
+            Record::Input(id, input) => drop(self.inputs.insert(id, input)),
+            Record::Step(id, machine, step) => drop(self.steps.insert((id, machine), *step)),
+            Record::Output(id, machine, Some(output)) => {
+                drop(self.outputs.insert((id, machine), *output))
+            }
+            Record::Output(id, machine, None) => drop(self.outputs.remove(&(id, machine))),
+            Record::Log(id, n, log) => drop(self.logs.insert((id, n), log)),
+            Record::ForgetLog(id, n) => drop(self.logs.remove(&(id, n))),
+            Record::Key(key) => drop(
+                self.keys
+                    .insert(KeyRecord::name(&key.workflow, &key.key), *key),
+            ),
+            Record::Ended(ended) => {
+                self.live.remove(&ended.id);
+                self.ended.insert(ended.id.clone(), *ended);
+            }
+        }
+    }
+
+    fn recovered(&self) -> Recovered {
+        let live = self.live.iter().map(|(id, live)| RecoveredExecution {
+            id: id.clone(),
+            workflow: self.definitions[&live.definition].clone(),
+            live: live.clone(),
+            input: self.inputs.get(id).cloned().unwrap_or_default(),
+            steps: of(&self.steps, id),
+            outputs: of(&self.outputs, id),
+            log: self
+                .logs
+                .iter()
+                .filter(|((of, _), _)| of == id)
+                .map(|((_, n), log)| (*n, log.0.len() as u32))
+                .collect(),
+        });
+        let mut live: Vec<_> = live.collect();
+        live.sort_by_key(|execution| execution.id.n);
+        Recovered {
+            next: self.lane.next,
+            live,
+            definitions: self.definitions.keys().copied().collect(),
+        }
+    }
+}
+
+fn of<T: Clone>(
+    all: &BTreeMap<(ExecutionId, MachineName), T>,
+    id: &ExecutionId,
+) -> BTreeMap<MachineName, T> {
+    let ours = all.iter().filter(|((of, _), _)| of == id);
+    ours.map(|((_, machine), value)| (machine.clone(), value.clone()))
+        .collect()
+}
+
+/// A call in flight.
+#[derive(Debug, Clone)]
+pub(super) struct InFlight {
+    pub(super) function: Arc<str>,
+    pub(super) key: EffectKey,
+    pub(super) fence: Fence,
+    pub(super) run: Run,
+}
+
+/// A kernel, with the store, the clock and the functions around it.
+pub(super) struct World {
+    pub(super) kernel: Lane,
+    settings: Settings,
+    pub(super) stored: Stored,
+    /// Commits that are not durable yet, oldest first.
+    pending: Vec<(CommitNo, bool, Vec<Record>)>,
+    pub(super) now: Now,
+    token: u64,
+    pub(super) calls: BTreeMap<CallNo, InFlight>,
+    pub(super) probes: BTreeMap<CallNo, EffectKey>,
+    pub(super) dispatches: BTreeMap<CallNo, DispatchRequest>,
+    pub(super) abandoned: BTreeSet<CallNo>,
+    replies: BTreeMap<ReplyNo, Reply>,
+    next_reply: u64,
+    commits: usize,
+    urgent: usize,
+}
+
+impl World {
+    pub(super) fn new(
+        workflows: impl IntoIterator<Item = Workflow>,
+        functions: impl IntoIterator<Item = Function>,
+    ) -> Self {
+        let settings = Settings {
+            workflows: workflows
+                .into_iter()
+                .map(|it| (it.name().clone(), it))
+                .collect(),
+            functions: functions
+                .into_iter()
+                .map(|it| (it.info.name.clone(), it))
+                .collect(),
+            ..Settings::default()
+        };
+        Self::with_settings(settings)
+    }
+
+    pub(super) fn with_settings(settings: Settings) -> Self {
+        let now = Now {
+            mono: Mono(1_000_000_000),
+            wall: "2026-03-04T12:00:00Z".parse::<Timestamp>().unwrap(),
+        };
+        let kernel = Lane::recover(
+            settings.clone(),
+            FencingToken(1),
+            Recovered::default(),
+            Some(IncarnationNo(1)),
+            now,
+            &mut Effects::default(),
+        );
+        let mut world = Self {
+            kernel,
+            settings,
+            stored: Stored::default(),
+            pending: Vec::new(),
+            now,
+            token: 1,
+            calls: BTreeMap::new(),
+            probes: BTreeMap::new(),
+            dispatches: BTreeMap::new(),
+            abandoned: BTreeSet::new(),
+            replies: BTreeMap::new(),
+            next_reply: 0,
+            commits: 0,
+            urgent: 0,
+        };
+        world.lease(Duration::from_secs(1 << 30));
+        world
+    }
+
+    pub(super) fn step(&mut self, event: Event) {
+        let mut effects = Effects::default();
+        self.kernel.step(self.now, event, &mut effects);
+        self.take(effects);
+    }
+
+    fn take(&mut self, effects: Effects) {
+        assert_eq!(effects.violation, None);
+        if let Some(commit) = effects.commit {
+            self.commits += 1;
+            self.urgent += usize::from(effects.urgent);
+            self.pending.push((commit, effects.urgent, effects.records));
+        }
+        self.replies.extend(effects.replies);
+        for call in effects.calls {
+            match call {
+                Call::Run(no, run) => {
+                    self.judge(&run);
+                    let in_flight = InFlight {
+                        function: run.function.clone(),
+                        key: run.key.clone(),
+                        fence: run.fence,
+                        run: *run,
+                    };
+                    self.calls.insert(no, in_flight);
+                }
+                Call::Probe(no, _, key) => drop(self.probes.insert(no, key)),
+                Call::Dispatch(no, request) => drop(self.dispatches.insert(no, *request)),
+                Call::Abandon(no) => {
+                    self.abandoned.insert(no);
+                    self.calls.remove(&no);
+                    self.probes.remove(&no);
+                    self.dispatches.remove(&no);
+                }
+            }
+        }
+    }
+
+    /// What has to hold of every call: its attempt is durable unless the function is safe, and the first one of an action is
+    /// enabled by the states that are known.
+    fn judge(&self, run: &Run) {
+        let function = &self.settings.functions[&run.function].info;
+        let id = &run.key.execution;
+        let step = self.stored.steps.get(&(id.clone(), run.key.step.clone()));
+        if function.repeat != Repeat::Safe {
+            let durable = step.map(|step| {
+                (
+                    step.run,
+                    step.attempt,
+                    step.call.as_ref().map(|call| call.token.0),
+                )
+            });
+            let expected = (run.key.run, run.fence.attempt, Some(self.token));
+            assert_eq!(
+                durable,
+                Some(expected),
+                "{} is called before its attempt is durable",
+                run.key
+            );
+        }
+        assert!(
+            !self.stored.ended.contains_key(id),
+            "{id} has ended and calls {}",
+            run.function
+        );
+        if function.repeat != Repeat::Safe && run.fence.attempt == 1 {
+            let live = &self.stored.live[id];
+            let workflow = &self.stored.definitions[&live.definition];
+            let mut position = workflow.first();
+            for ((_, machine), step) in self.stored.steps.iter().filter(|((of, _), _)| of == id) {
+                let machine = workflow.machine_no(machine).unwrap();
+                position.set(machine, workflow.state_no(machine, &step.state).unwrap());
+            }
+            if live.cancelled.is_some() {
+                position.cancel();
+            }
+            let machine = workflow.machine_no(&run.key.step).unwrap();
+            assert!(
+                workflow.is_enabled(machine, &position),
+                "{} is called but not enabled",
+                run.key
+            );
+        }
+    }
+
+    /// Makes everything durable.
+    pub(super) fn sync(&mut self) {
+        while !self.pending.is_empty() {
+            let (commit, _, records) = self.pending.remove(0);
+            records
+                .into_iter()
+                .for_each(|record| self.stored.apply(record));
+            self.step(Event::Durable(commit));
+        }
+    }
+
+    /// The process dies, and another owner takes over. What is not durable is lost.
+    pub(super) fn crash(&mut self) {
+        self.token += 1;
+        self.pending.clear();
+        self.calls.clear();
+        self.probes.clear();
+        self.dispatches.clear();
+        let mut effects = Effects::default();
+        self.kernel = Lane::recover(
+            self.settings.clone(),
+            FencingToken(self.token),
+            self.stored.recovered(),
+            Some(IncarnationNo(1)),
+            self.now,
+            &mut effects,
+        );
+        self.take(effects);
+        self.lease(Duration::from_secs(1 << 30));
+    }
+
+    pub(super) fn lease(&mut self, time: Duration) {
+        self.step(Event::Lease(self.now.mono + time));
+    }
+
+    /// Lets time pass, with a tick at each time at which the kernel wants one.
+    pub(super) fn pass(&mut self, time: Duration) {
+        let end = self.now.mono + time;
+        while let Some(next) = self.kernel.next_wake().filter(|next| *next <= end) {
+            let next = next.max(self.now.mono);
+            self.now.wall += next.since(self.now.mono);
+            self.now.mono = next;
+            self.step(Event::Tick);
+        }
+        self.now.wall += end.since(self.now.mono);
+        self.now.mono = end;
+    }
+
+    pub(super) fn hear(&mut self, command: Command) -> Reply {
+        let no = ReplyNo(self.next_reply);
+        self.next_reply += 1;
+        let known = match &command {
+            Command::Start { start, .. } => start.key.as_ref().and_then(|key| {
+                self.stored
+                    .keys
+                    .get(&KeyRecord::name(&start.workflow, key))
+                    .cloned()
+            }),
+            _ => None,
+        };
+        self.step(Event::Heard {
+            command,
+            by: By::new("ann", "test"),
+            known: known.map(Box::new),
+            reply: no,
+        });
+        self.replies.remove(&no).unwrap()
+    }
+
+    pub(super) fn start_with(&mut self, start: Start) -> Reply {
+        self.hear(Command::Start {
+            start: Box::new(start),
+            cause: StartCause::Command,
+            chain: Vec::new(),
+        })
+    }
+
+    /// Starts a workflow under a key and returns the execution.
+    pub(super) fn start(&mut self, workflow: &str, key: &str) -> ExecutionId {
+        match self.start_with(Start::of(workflow).key(key)) {
+            Reply::Started { id, .. } => id,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(super) fn say(&mut self, execution: &ExecutionId, word: Say) -> Reply {
+        self.hear(Command::Say(execution.clone(), word))
+    }
+
+    /// The functions that are called now, sorted.
+    pub(super) fn called(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.calls.values().map(|call| &*call.function).collect();
+        names.sort_unstable();
+        names
+    }
+
+    pub(super) fn call_of(&self, function: &str) -> Option<CallNo> {
+        let mut calls = self.calls.iter();
+        calls
+            .find(|(_, call)| &*call.function == function)
+            .map(|(no, _)| *no)
+    }
+
+    /// Answers the call of a function.
+    pub(super) fn answer(
+        &mut self,
+        function: &str,
+        answer: Result<Ran, plugin::Error>,
+    ) -> InFlight {
+        let no = self
+            .call_of(function)
+            .unwrap_or_else(|| panic!("{function} is not called, but {:?}", self.called()));
+        let call = self.calls.remove(&no).unwrap();
+        self.step(Event::Answered(no, answer));
+        call
+    }
+
+    pub(super) fn probed(&mut self, answer: Probed) {
+        let (no, _) = self.probes.pop_first().unwrap();
+        self.step(Event::Probed(no, Ok(answer)));
+    }
+
+    pub(super) fn dispatched(&mut self, answer: impl Fn(&DispatchRequest) -> Dispatch) {
+        while let Some((no, request)) = self.dispatches.pop_first() {
+            self.step(Event::Dispatched(no, Ok(answer(&request))));
+        }
+    }
+
+    pub(super) fn with(&mut self, function: Function) {
+        self.settings
+            .functions
+            .insert(function.info.name.clone(), function);
+    }
+
+    pub(super) fn without(&mut self, function: &str) {
+        self.settings.functions.remove(function);
+    }
+
+    pub(super) fn commits(&self) -> usize {
+        self.commits
+    }
+
+    pub(super) fn urgent(&self) -> usize {
+        self.urgent
+    }
+
+    pub(super) fn last_commit(&self) -> &[Record] {
+        &self.pending.last().unwrap().2
+    }
+
+    fn id(&self, workflow: &str, key: &str) -> ExecutionId {
+        self.stored.keys[&KeyRecord::name(&workflow.into(), key)]
+            .execution
+            .clone()
+    }
+
+    pub(super) fn shown(&mut self, workflow: &str, key: &str) -> view::Execution {
+        let id = self.id(workflow, key);
+        match self.hear(Command::Show(id)) {
+            Reply::Shown(Some(shown)) => *shown,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// How an execution has ended. `None`: it is live.
+    pub(super) fn outcome(&mut self, workflow: &str, key: &str) -> Option<Outcome> {
+        self.sync();
+        let id = self.id(workflow, key);
+        self.stored
+            .ended
+            .get(&id)
+            .map(|ended| ended.outcome.clone())
+    }
+
+    pub(super) fn ended(&mut self, workflow: &str, key: &str) -> &Ended {
+        self.sync();
+        let id = self.id(workflow, key);
+        &self.stored.ended[&id]
+    }
+
+    pub(super) fn live(&self) -> usize {
+        self.stored.live.len()
+    }
+
+    pub(super) fn log(&self, workflow: &str, key: &str) -> Vec<crate::record::Entry> {
+        let id = self.id(workflow, key);
+        let logs = self.stored.logs.iter().filter(|((of, _), _)| *of == id);
+        logs.flat_map(|(_, log)| log.0.clone()).collect()
+    }
+}

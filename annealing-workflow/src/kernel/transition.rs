@@ -1,0 +1,142 @@
+//! Transitions of machines, and ends of executions.
+
+use std::time::Duration;
+
+use control_plane_store::records::By;
+use plugin_sdk::{Now, workflow::StateName};
+
+use super::{
+    Lane, RECENT,
+    event::{Effects, Record},
+    state::{ExecutionNo, StepId},
+};
+use crate::record::{Ended, Entry, KeyRecord, Said, What};
+
+/// Time for which the key of an ended execution is kept.
+const KEY: Duration = Duration::from_secs(30 * 24 * 3600);
+
+impl Lane {
+    /// Ends the action of a machine with one of its outcomes. Its claims are given back, and the machine goes to the state
+    /// to which the outcome leads. An outcome that is not declared leaves the machine where it is: `build` refuses actions
+    /// without the outcomes that the kernel itself uses.
+    pub(super) fn conclude(&mut self, now: Now, id: StepId, outcome: &StateName) {
+        self.rest(now, id);
+        let Some(execution) = self.live.get_mut(&id.execution) else {
+            return;
+        };
+        let from = execution.position.state(id.machine);
+        let Some(to) = execution.workflow.leads(id.machine, from, outcome) else {
+            return;
+        };
+        execution.position.set(id.machine, to);
+        execution.transitions += 1;
+        if let Some(step) = execution.steps.get_mut(&id.machine) {
+            step.transitions += 1;
+            step.failures = 0;
+            step.deaths = 0;
+            step.suspect = false;
+            step.uncertain = false;
+        }
+        let moved = Entry {
+            at: now.wall,
+            machine: Some(execution.machine_name(id.machine).clone()),
+            what: What::Moved {
+                from: execution.workflow.state(id.machine, from).clone(),
+                to: execution.workflow.state(id.machine, to).clone(),
+            },
+        };
+        let mentioning = execution.workflow.mentioning(id.machine).to_vec();
+        let bound = self.settings.config.transitions;
+        if execution.transitions >= bound && execution.live.paused.is_none() {
+            execution.live.paused = Some(Said {
+                by: By::new(
+                    "control plane",
+                    format!("{bound} transitions, which is the limit; resume it to go on"),
+                ),
+                at: now.wall,
+            });
+            self.live_changed.insert(id.execution);
+        }
+        self.log.entry(id.execution).or_default().push(moved);
+        self.changed(id);
+        self.look_at(id.execution, mentioning.into_iter().chain([id.machine]));
+    }
+
+    /// Ends the executions in which nothing can happen any more.
+    pub(super) fn end_those_over(&mut self, now: Now, out: &mut Effects) {
+        for id in self.touched.clone() {
+            let look = |step: &StepId| step.execution == id;
+            if self.looks.iter().any(look) {
+                continue;
+            }
+            if self
+                .live
+                .get(&id)
+                .is_some_and(|execution| execution.is_over())
+            {
+                self.end(now, id, out);
+            }
+        }
+    }
+
+    fn end(&mut self, now: Now, id: ExecutionNo, out: &mut Effects) {
+        // Write what has changed while the execution is still there.
+        self.write_steps(now, Some(id), out);
+        let Some(execution) = self.live.remove(&id) else {
+            return;
+        };
+        self.touched.remove(&id);
+        self.live_changed.remove(&id);
+        let outcome = execution.workflow.outcome(&execution.position);
+        let mut entries = self.log.remove(&id).unwrap_or_default();
+        entries.push(Entry {
+            at: now.wall,
+            machine: None,
+            what: What::Ended(outcome.to_string()),
+        });
+        self.ids.remove(&execution.id);
+        if let Some(key) = &execution.live.key {
+            let name = (execution.id.workflow.clone(), key.clone());
+            self.keys.remove(&name);
+            let record = KeyRecord {
+                workflow: name.0.clone(),
+                key: name.1.clone(),
+                execution: execution.id.clone(),
+                input: super::event::digest(&execution.input),
+                outcome: Some(outcome.clone()),
+                until: now.wall.checked_add(KEY).ok(),
+            };
+            self.recent_until
+                .push_back((now.mono + RECENT, name.0.clone(), name.1.clone()));
+            self.recent.insert(name, record.clone());
+            out.records.push(Record::Key(Box::new(record)));
+        }
+        let machines = execution.workflow.numbers();
+        let states = machines.map(|machine| {
+            let name = execution.machine_name(machine).clone();
+            (name, execution.state_name(machine).clone())
+        });
+        let errors = execution.steps.iter().filter_map(|(machine, step)| {
+            Some((
+                execution.machine_name(*machine).clone(),
+                step.error.clone()?,
+            ))
+        });
+        let ended = Ended {
+            id: execution.id.clone(),
+            states: states.collect(),
+            errors: errors.collect(),
+            outcome: outcome.clone(),
+            ended: now.wall,
+            live: (*execution.live).clone(),
+        };
+        let mut log = execution.log;
+        super::write::log(&execution.id, &mut log, entries, out);
+        out.records.push(Record::Ended(Box::new(ended.clone())));
+        out.urgent = true;
+        out.ended.push(ended);
+        if let plugin_sdk::operation::StartCause::Parent(parent) = &execution.live.cause {
+            self.child_ended(now, parent, &execution.id, &outcome);
+        }
+    }
+}

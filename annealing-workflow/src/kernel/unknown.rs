@@ -1,0 +1,308 @@
+//! Calls whose outcome is not known: deadlines, deaths of owners, lost answers.
+
+use plugin_sdk::{
+    Guard, Mono, Now,
+    operation::{Probed, Repeat},
+    plugin,
+    workflow::{StateName, Task},
+};
+
+use super::{
+    Function, Lane,
+    event::{Call, CallNo, Effects},
+    state::{Phase, StepId, Why},
+};
+use crate::record::{Entry, What};
+
+/// Time until a probe is asked again.
+const PROBE_AGAIN: std::time::Duration = std::time::Duration::from_secs(5);
+/// Time until a step is looked at again whose function is not registered.
+const MISSING: std::time::Duration = std::time::Duration::from_secs(60);
+/// Time after which the next suspect is tried although the last one has not answered.
+const NEXT_SUSPECT: std::time::Duration = std::time::Duration::from_secs(10);
+
+impl Lane {
+    /// The function of a step that calls one.
+    pub(super) fn function(&self, id: StepId) -> Option<&Function> {
+        let execution = self.live.get(&id.execution)?;
+        match &execution.action(id.machine)?.task {
+            Task::Call { function } => self.settings.functions.get(function),
+            _ => None,
+        }
+    }
+
+    /// The outcome of the last attempt is not known. The old attempt may still take effect until the alarm of the step.
+    pub(super) fn unknown(&mut self, now: Now, id: StepId, why: &str, out: &mut Effects) {
+        let until = self.step_of(id).and_then(|step| step.alarm);
+        let Some(execution) = self.live.get(&id.execution) else {
+            return;
+        };
+        let attempt = execution
+            .steps
+            .get(&id.machine)
+            .map_or(0, |step| step.attempt);
+        let entry = Entry {
+            at: now.wall,
+            machine: Some(execution.machine_name(id.machine).clone()),
+            what: What::Unknown {
+                attempt,
+                why: why.to_owned(),
+            },
+        };
+        self.log.entry(id.execution).or_default().push(entry);
+        if let Some(step) = self.step_mut(id) {
+            step.error = Some(format!("{why} (outcome unknown)"));
+        }
+        self.changed(id);
+        out.urgent = true;
+        self.resolve(now, id, until, true, out);
+    }
+
+    /// Decides what follows an unknown outcome. `until`: when the old attempt can no longer take effect. `counts`: whether
+    /// it counts as a failure.
+    pub(super) fn resolve(
+        &mut self,
+        now: Now,
+        id: StepId,
+        until: Option<Mono>,
+        counts: bool,
+        out: &mut Effects,
+    ) {
+        let until = until.filter(|at| *at > now.mono);
+        let Some((repeat, guard, probe)) = self
+            .function(id)
+            .map(|it| (it.info.repeat, it.info.guard, it.has_probe))
+        else {
+            // What may be done is known when the function is registered again.
+            let again = until.unwrap_or(now.mono + MISSING);
+            return self.enter(now, id, Phase::Fencing(counts), Some(again));
+        };
+        if let Some(step) = self.step_mut(id) {
+            step.uncertain = repeat != Repeat::Safe;
+        }
+        match (probe, repeat) {
+            (true, _) => self.probe(now, id, counts, out),
+            (false, Repeat::Safe) => self.again(now, id, counts, out),
+            (false, Repeat::Keyed) => match until {
+                Some(_) if guard == Guard::Advisory => {
+                    self.enter(now, id, Phase::Fencing(counts), until)
+                }
+                _ => self.again(now, id, counts, out),
+            },
+            (false, _) => self.enter(now, id, Phase::Unsettled, None),
+        }
+        self.changed(id);
+    }
+
+    /// Tries a step again whose last attempt had no effect, or may be repeated.
+    fn again(&mut self, now: Now, id: StepId, counts: bool, out: &mut Effects) {
+        if !counts {
+            return self.due(now, id, out);
+        }
+        let limit = self
+            .live
+            .get(&id.execution)
+            .and_then(|it| it.action(id.machine))
+            .map_or(1, |it| it.retry_limit);
+        let Some(step) = self.step_mut(id) else {
+            return;
+        };
+        step.failures += 1;
+        step.incarnation = None;
+        let failures = step.failures;
+        match failures < limit {
+            true => {
+                let wait = self.backoff(failures);
+                self.enter(now, id, Phase::Delayed(Why::Failed), Some(now.mono + wait));
+            }
+            false => self.conclude(now, id, &StateName::from(StateName::FAILED)),
+        }
+        self.look_at(id.execution, [id.machine]);
+    }
+
+    /// Asks the probe of a step.
+    fn probe(&mut self, now: Now, id: StepId, counts: bool, out: &mut Effects) {
+        let call = self.call_no();
+        let Some(name) = self.function(id).map(|function| function.info.name.clone()) else {
+            return;
+        };
+        let Some(key) = self.live.get(&id.execution).map(|it| it.key(id.machine)) else {
+            return;
+        };
+        self.calls.insert(call, id);
+        self.running += 1;
+        self.enter(
+            now,
+            id,
+            Phase::Probing(call, counts),
+            Some(now.mono + super::DISPATCH),
+        );
+        out.calls.push(Call::Probe(call, name, key));
+    }
+
+    /// Takes the answer of a probe.
+    pub(super) fn probed(
+        &mut self,
+        now: Now,
+        call: CallNo,
+        answer: Result<Probed, plugin::Error>,
+        out: &mut Effects,
+    ) {
+        let Some(id) = self.calls.remove(&call) else {
+            return;
+        };
+        self.running -= 1;
+        let Some(Phase::Probing(asked, counts)) = self.step_of(id).map(|step| step.phase.clone())
+        else {
+            return;
+        };
+        if asked != call {
+            return;
+        }
+        match answer {
+            Ok(Probed::Happened(answer)) => {
+                self.suspect_answered(id);
+                self.done(now, id, answer, out);
+            }
+            Ok(Probed::NotHappened) => {
+                if let Some(step) = self.step_mut(id) {
+                    step.uncertain = false;
+                }
+                self.again(now, id, counts, out);
+            }
+            // Asked again, also by the next owner, because the record says that a call is open.
+            _ => self.enter(
+                now,
+                id,
+                Phase::Fencing(counts),
+                Some(now.mono + PROBE_AGAIN),
+            ),
+        }
+        self.changed(id);
+    }
+
+    /// A step has answered that was in flight when an owner ended.
+    pub(super) fn suspect_answered(&mut self, id: StepId) {
+        if let Some(step) = self.step_mut(id) {
+            step.suspect = false;
+            step.uncertain = false;
+            step.deaths = 0;
+        }
+        if self.suspects.tried.is_some_and(|(tried, _)| tried == id) {
+            self.suspects.tried = None;
+        }
+    }
+
+    /// Tries the next step that was in flight when an owner ended, if it is its turn.
+    pub(super) fn try_suspects(&mut self, now: Now) {
+        if self.suspects.tried.is_some_and(|(_, next)| next > now.mono) {
+            return;
+        }
+        self.suspects.tried = None;
+        while let Some(id) = self.suspects.waiting.front().copied() {
+            self.suspects.waiting.pop_front();
+            let paused = self
+                .live
+                .get(&id.execution)
+                .is_none_or(|it| it.live.paused.is_some());
+            if self
+                .step_of(id)
+                .is_none_or(|step| step.phase != Phase::Suspect)
+            {
+                continue;
+            }
+            if paused {
+                self.enter(now, id, Phase::Due, None);
+                continue;
+            }
+            self.queue(now, id);
+            self.suspects.tried = Some((id, now.mono + NEXT_SUSPECT));
+            return;
+        }
+    }
+
+    /// Looks at the steps whose time has come.
+    pub(super) fn fire_alarms(&mut self, now: Now, out: &mut Effects) {
+        while let Some(id) = self.agenda.pop(now.mono) {
+            let Some(step) = self.step_mut(id) else {
+                continue;
+            };
+            let expired = step.expires.is_some_and(|at| at <= now.mono);
+            if step.alarm.is_some_and(|at| at <= now.mono) {
+                step.alarm = None;
+            } else if !expired {
+                let wake = step.wake();
+                self.agenda.set(id, wake);
+                continue;
+            }
+            self.fired(now, id, expired, out);
+        }
+    }
+
+    fn fired(&mut self, now: Now, id: StepId, expired: bool, out: &mut Effects) {
+        let Some(phase) = self.step_of(id).map(|step| step.phase.clone()) else {
+            return;
+        };
+        match phase {
+            Phase::Calling(call) => {
+                let began = !self.held.iter().any(|(_, held, _)| *held == call);
+                self.abandon(call, out);
+                match began {
+                    true => self.unknown(now, id, "no answer by the deadline", out),
+                    false => self.due(now, id, out),
+                }
+            }
+            Phase::Waiting => self.conclude(now, id, &StateName::from(StateName::DONE)),
+            Phase::Asking => self.conclude(now, id, &StateName::from(StateName::EXPIRED)),
+            // What may have happened is not called failed by a clock.
+            Phase::Unsettled | Phase::Poisoned | Phase::Child(_) | Phase::Rests => self.keep(id),
+            Phase::Dispatching(call) if !expired => {
+                self.calls.remove(&call);
+                out.calls.push(Call::Abandon(call));
+                let why = Why::NoDispatch("the dispatch stack has not answered in time".to_owned());
+                self.enter(
+                    now,
+                    id,
+                    Phase::Delayed(why),
+                    Some(now.mono + super::DISPATCH),
+                );
+            }
+            Phase::Probing(call, counts) => {
+                self.abandon(call, out);
+                self.enter(
+                    now,
+                    id,
+                    Phase::Fencing(counts),
+                    Some(now.mono + PROBE_AGAIN),
+                );
+            }
+            Phase::Fencing(counts) if !expired => self.resolve(now, id, None, counts, out),
+            Phase::Fencing(_) | Phase::Suspect => self.keep(id),
+            _ if expired => {
+                if let Some(step) = self.step_mut(id) {
+                    step.error
+                        .get_or_insert_with(|| "the time for all attempts is over".to_owned());
+                }
+                self.conclude(now, id, &StateName::from(StateName::FAILED));
+                self.changed(id);
+            }
+            _ => self.due(now, id, out),
+        }
+    }
+
+    /// Lets a step wait on although its time is over.
+    fn keep(&mut self, id: StepId) {
+        if let Some(step) = self.step_mut(id) {
+            step.expires = None;
+            let wake = step.wake();
+            self.agenda.set(id, wake);
+        }
+    }
+}
+
+impl super::Suspects {
+    pub(super) fn next_wake(&self) -> Option<Mono> {
+        let (_, next) = self.tried?;
+        (!self.waiting.is_empty()).then_some(next)
+    }
+}

@@ -1,0 +1,306 @@
+//! Words of people and programs for live executions.
+
+use control_plane_store::records::By;
+use plugin_sdk::{
+    Now,
+    operation::ExecutionId,
+    workflow::{MachineName, StateName, Task},
+};
+
+use super::{
+    Lane,
+    event::{Command, Effects, Refused, Reply, ReplyNo, Say, Settled},
+    state::{ExecutionNo, Phase, StepId},
+};
+use crate::record::{Entry, KeyRecord, Said, What};
+
+impl Lane {
+    /// Takes a command and answers it. A refused one changes nothing.
+    pub(super) fn heard(
+        &mut self,
+        now: Now,
+        command: Command,
+        by: &By,
+        known: Option<Box<KeyRecord>>,
+        reply: ReplyNo,
+        out: &mut Effects,
+    ) {
+        let answer = match command {
+            Command::Start { .. } => self.start(now, command, by, known, out),
+            Command::Say(execution, word) => self.said(now, &execution, &word, by, out),
+            Command::Show(execution) => Ok(Reply::Shown(self.show(&execution).map(Box::new))),
+            Command::ShowAll => Ok(Reply::All(self.show_all())),
+        };
+        out.replies
+            .push((reply, answer.unwrap_or_else(Reply::Refused)));
+    }
+
+    fn said(
+        &mut self,
+        now: Now,
+        execution: &ExecutionId,
+        word: &Say,
+        by: &By,
+        out: &mut Effects,
+    ) -> Result<Reply, Refused> {
+        let no = self.ids.get(execution).copied();
+        let no = no.ok_or_else(|| Refused::NotLive(execution.clone()))?;
+        let said = Said {
+            by: by.clone(),
+            at: now.wall,
+        };
+        let entry = Entry {
+            at: now.wall,
+            machine: None,
+            what: What::Said {
+                word: word.to_string(),
+                by: by.clone(),
+            },
+        };
+        match word {
+            Say::Cancel => self.cancel(now, no, said),
+            Say::Pause => self.pause(no, said)?,
+            Say::Resume => self.resume(now, no, out)?,
+            Say::Answer { machine, option } => self.choose(now, no, machine, option)?,
+            Say::Settle { machine, settled } => self.settle(now, no, machine, settled, out)?,
+            Say::Replay(machine) => self.replay(now, no, machine, out)?,
+            Say::Restart(machines) => self.restart(now, no, machines, out)?,
+        }
+        // The word stands before what follows from it.
+        self.log.entry(no).or_default().insert(0, entry);
+        self.touched.insert(no);
+        out.urgent = true;
+        Ok(Reply::Taken)
+    }
+
+    fn cancel(&mut self, now: Now, no: ExecutionNo, said: Said) {
+        let Some(execution) = self.live.get_mut(&no) else {
+            return;
+        };
+        if execution.live.cancelled.is_some() {
+            return;
+        }
+        execution.live.cancelled = Some(said);
+        execution.position.cancel();
+        let machines = execution.workflow.mentioning_cancelled().to_vec();
+        let begun: Vec<_> = execution.steps.keys().copied().collect();
+        let _ = now;
+        self.live_changed.insert(no);
+        self.look_at(no, machines.into_iter().chain(begun));
+    }
+
+    /// Cancels the child execution of a cancelled step.
+    pub(super) fn cancel_child(&mut self, now: Now, child: &ExecutionId) {
+        if let Some(no) = self.ids.get(child).copied() {
+            let by = By::new("control plane", "its parent is cancelled");
+            self.cancel(now, no, Said { by, at: now.wall });
+        }
+    }
+
+    fn pause(&mut self, no: ExecutionNo, said: Said) -> Result<(), Refused> {
+        let Some(execution) = self.live.get_mut(&no) else {
+            return Ok(());
+        };
+        if execution.live.paused.is_some() {
+            return Err(does_not_fit(
+                &execution.id,
+                &Say::Pause,
+                "it is paused already",
+            ));
+        }
+        execution.live.paused = Some(said);
+        let due = execution
+            .steps
+            .iter()
+            .filter(|(_, step)| step.phase == Phase::Due);
+        let due: Vec<_> = due
+            .map(|(machine, step)| (*machine, step.class, step.since.0))
+            .collect();
+        for (machine, class, since) in due {
+            let id = StepId {
+                execution: no,
+                machine,
+            };
+            self.ready.remove(class, since, id);
+        }
+        self.live_changed.insert(no);
+        Ok(())
+    }
+
+    fn resume(&mut self, now: Now, no: ExecutionNo, out: &mut Effects) -> Result<(), Refused> {
+        let bound = self.settings.config.transitions;
+        let Some(execution) = self.live.get_mut(&no) else {
+            return Ok(());
+        };
+        if execution.live.paused.take().is_none() {
+            return Err(does_not_fit(
+                &execution.id,
+                &Say::Resume,
+                "it is not paused",
+            ));
+        }
+        if execution.transitions >= bound {
+            execution.transitions = 0;
+        }
+        let due = execution
+            .steps
+            .iter()
+            .filter(|(_, step)| step.phase == Phase::Due);
+        let due: Vec<_> = due.map(|(machine, _)| *machine).collect();
+        for machine in due {
+            self.due(
+                now,
+                StepId {
+                    execution: no,
+                    machine,
+                },
+                out,
+            );
+        }
+        self.live_changed.insert(no);
+        Ok(())
+    }
+
+    /// The number of a machine, or the error that names the ones there are.
+    pub(super) fn machine(&self, no: ExecutionNo, name: &MachineName) -> Result<StepId, Refused> {
+        let Some(execution) = self.live.get(&no) else {
+            return Err(Refused::OverLimit("the execution is gone".to_owned()));
+        };
+        let machine = execution.workflow.machine_no(name).ok_or_else(|| {
+            let names: Vec<&str> = execution
+                .workflow
+                .numbers()
+                .map(|it| execution.machine_name(it).as_str())
+                .collect();
+            Refused::NoMachine {
+                execution: execution.id.clone(),
+                machine: name.clone(),
+                machines: names.join(", "),
+            }
+        })?;
+        Ok(StepId {
+            execution: no,
+            machine,
+        })
+    }
+
+    /// A word that fits another phase only: says what the step waits for instead.
+    fn unfit(&self, id: StepId, word: &Say) -> Refused {
+        let Some(execution) = self.live.get(&id.execution) else {
+            return Refused::OverLimit("the execution is gone".to_owned());
+        };
+        does_not_fit(&execution.id, word, &self.waits_in_words(id))
+    }
+
+    fn choose(
+        &mut self,
+        now: Now,
+        no: ExecutionNo,
+        machine: &MachineName,
+        option: &StateName,
+    ) -> Result<(), Refused> {
+        let id = self.machine(no, machine)?;
+        let word = || Say::Answer {
+            machine: machine.clone(),
+            option: option.clone(),
+        };
+        if self
+            .step_of(id)
+            .is_none_or(|step| step.phase != Phase::Asking)
+        {
+            return Err(self.unfit(id, &word()));
+        }
+        let Some(execution) = self.live.get(&no) else {
+            return Ok(());
+        };
+        if let Some(Task::Ask { options, .. }) = execution.action(id.machine).map(|it| &it.task)
+            && !options.contains(option)
+        {
+            let options: Vec<&str> = options.iter().map(StateName::as_str).collect();
+            let why = format!("choose one of: {}", options.join(", "));
+            return Err(does_not_fit(&execution.id, &word(), &why));
+        }
+        self.conclude(now, id, option);
+        Ok(())
+    }
+
+    fn settle(
+        &mut self,
+        now: Now,
+        no: ExecutionNo,
+        machine: &MachineName,
+        settled: &Settled,
+        out: &mut Effects,
+    ) -> Result<(), Refused> {
+        let id = self.machine(no, machine)?;
+        let word = || Say::Settle {
+            machine: machine.clone(),
+            settled: settled.clone(),
+        };
+        if self
+            .step_of(id)
+            .is_none_or(|step| step.phase != Phase::Unsettled)
+        {
+            return Err(self.unfit(id, &word()));
+        }
+        let Some(execution) = self.live.get(&no) else {
+            return Ok(());
+        };
+        match settled {
+            Settled::Again => {
+                self.suspect_answered(id);
+                self.due(now, id, out);
+                self.changed(id);
+            }
+            Settled::Outcome(outcome) => {
+                let state = execution.position.state(id.machine);
+                if execution
+                    .workflow
+                    .leads(id.machine, state, outcome)
+                    .is_none()
+                {
+                    let declared = execution.action(id.machine).map(|it| {
+                        it.outcomes
+                            .keys()
+                            .map(StateName::as_str)
+                            .collect::<Vec<_>>()
+                            .join(", ")
+                    });
+                    let why = format!("its outcomes are: {}", declared.unwrap_or_default());
+                    return Err(does_not_fit(&execution.id, &word(), &why));
+                }
+                self.conclude(now, id, outcome);
+            }
+        }
+        Ok(())
+    }
+
+    fn replay(
+        &mut self,
+        now: Now,
+        no: ExecutionNo,
+        machine: &MachineName,
+        out: &mut Effects,
+    ) -> Result<(), Refused> {
+        let id = self.machine(no, machine)?;
+        let Some(step) = self
+            .step_mut(id)
+            .filter(|step| step.phase == Phase::Poisoned)
+        else {
+            return Err(self.unfit(id, &Say::Replay(machine.clone())));
+        };
+        step.deaths = 0;
+        // What happened in the last attempt is still not known.
+        self.resolve(now, id, None, false, out);
+        self.changed(id);
+        Ok(())
+    }
+}
+
+fn does_not_fit(execution: &ExecutionId, word: &Say, why: &str) -> Refused {
+    Refused::DoesNotFit {
+        execution: execution.clone(),
+        word: word.to_string(),
+        why: why.to_owned(),
+    }
+}

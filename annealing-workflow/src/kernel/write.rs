@@ -1,0 +1,145 @@
+//! Writes what a step of the kernel has changed, in one commit.
+
+use control_plane_runtime::StoredWait;
+use plugin_sdk::{Mono, Now};
+
+use super::{
+    CommitNo, Lane,
+    event::{Effects, Record},
+    state::{Execution, ExecutionNo, LogHead, Phase, StepId},
+};
+use crate::definition::MachineNo;
+use crate::record::{Does, Entry, LogRecord, OpenCall, StepRecord};
+use plugin_sdk::operation::ExecutionId;
+
+/// Number of log entries that are kept from the beginning, and of the newest ones.
+pub(super) const OLDEST: u32 = 100;
+const NEWEST: u32 = 900;
+
+impl Lane {
+    /// Ends a step: gives its records the number of their commit.
+    pub(super) fn write(&mut self, now: Now, out: &mut Effects) {
+        self.write_steps(now, None, out);
+        for id in std::mem::take(&mut self.live_changed) {
+            if let Some(execution) = self.live.get(&id) {
+                out.records
+                    .push(Record::Live(execution.id.clone(), execution.live.clone()));
+                out.urgent = true;
+            }
+        }
+        for (id, entries) in std::mem::take(&mut self.log) {
+            if let Some(execution) = self.live.get_mut(&id) {
+                log(&execution.id, &mut execution.log, entries, out);
+            }
+        }
+        if !out.records.is_empty() {
+            self.commit = CommitNo(self.commit.0 + 1);
+            out.commit = Some(self.commit);
+        }
+    }
+
+    /// Writes the changed steps of one execution, or of all.
+    pub(super) fn write_steps(&mut self, now: Now, of: Option<ExecutionNo>, out: &mut Effects) {
+        let dirty: Vec<StepId> = match of {
+            None => std::mem::take(&mut self.dirty).into_iter().collect(),
+            Some(of) => self.dirty.extract_if(.., |id| id.execution == of).collect(),
+        };
+        for id in dirty {
+            if let Some(execution) = self.live.get(&id.execution)
+                && let Some(record) = self.record(now, execution, id.machine)
+            {
+                let machine = execution.machine_name(id.machine).clone();
+                out.records.push(Record::Step(
+                    execution.id.clone(),
+                    machine,
+                    Box::new(record),
+                ));
+            }
+        }
+    }
+
+    fn record(&self, now: Now, execution: &Execution, machine: MachineNo) -> Option<StepRecord> {
+        let step = execution.steps.get(&machine)?;
+        let stored = |at: Mono| StoredWait::new(now, at.since(now.mono));
+        let alarm = step.alarm.map(stored);
+        let open = |in_flight, counts| {
+            alarm.map(|until| OpenCall {
+                token: self.token,
+                until,
+                in_flight,
+                counts,
+            })
+        };
+        Some(StepRecord {
+            state: execution.state_name(machine).clone(),
+            run: step.run,
+            transitions: step.transitions,
+            begun: step.begun.clone(),
+            attempt: step.attempt,
+            failures: step.failures,
+            deaths: step.deaths,
+            error: step.error.clone(),
+            does: does(&step.phase),
+            call: match step.phase {
+                Phase::Calling(_) => open(true, false),
+                Phase::Fencing(counts) | Phase::Probing(_, counts) => open(false, counts),
+                _ => None,
+            },
+            wait: alarm.filter(|_| matches!(step.phase, Phase::Delayed(_) | Phase::Waiting)),
+            expires: step.expires.map(stored),
+            not_before: step.not_before.filter(|at| *at > now.mono).map(stored),
+            claims: step.claims.clone(),
+            under_way: step.under_way,
+            uncertain: step.uncertain,
+            child: match &step.phase {
+                Phase::Child(child) => Some(child.clone()),
+                _ => None,
+            },
+        })
+    }
+
+    /// Checks what has to hold after every step (R27): each live execution has something under way, or waits for
+    /// something.
+    pub(super) fn check(&mut self, out: &mut Effects) {
+        for id in std::mem::take(&mut self.touched) {
+            if let Some(execution) = self.live.get(&id)
+                && execution.is_over()
+            {
+                let message = format!("{} is live and waits for nothing", execution.id);
+                out.violation.get_or_insert(message);
+            }
+        }
+    }
+}
+
+fn does(phase: &Phase) -> Does {
+    match phase {
+        Phase::Rests => Does::Rests,
+        Phase::Asking => Does::Asks,
+        Phase::Waiting => Does::Waits,
+        Phase::Child(_) => Does::Starts,
+        Phase::Unsettled => Does::Unsettled,
+        Phase::Poisoned => Does::Poisoned,
+        _ => Does::Calls,
+    }
+}
+
+/// Writes entries of a log, and removes those that are over its limit.
+pub(super) fn log(id: &ExecutionId, head: &mut LogHead, entries: Vec<Entry>, out: &mut Effects) {
+    if entries.is_empty() {
+        return;
+    }
+    let (first, count) = (head.next, entries.len() as u32);
+    head.next += count;
+    out.records
+        .push(Record::Log(id.clone(), first, LogRecord(entries)));
+    if first >= OLDEST {
+        head.newest.push_back((first, count));
+    }
+    while let Some((oldest, count)) = head.newest.front().copied()
+        && oldest + count + NEWEST <= head.next
+    {
+        head.newest.pop_front();
+        out.records.push(Record::ForgetLog(id.clone(), oldest));
+    }
+}

@@ -1,0 +1,79 @@
+//! Executions, live and ended.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use control_plane_store::{Record, records::By};
+use jiff::Timestamp;
+use plugin_sdk::{
+    operation::{ExecutionId, StartCause},
+    workflow::{MachineName, StateName},
+};
+use prodspec_model::Digest;
+use serde::{Deserialize, Serialize};
+
+use crate::definition::Outcome;
+
+/// A word of a person or a program, and when it was given.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Said {
+    /// Who gave it, and why.
+    #[serde(flatten)]
+    pub by: By,
+    /// Time at which it was given.
+    pub at: Timestamp,
+}
+
+/// An execution that has not ended. It changes only by words; its progress is in the records of its steps.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Live {
+    /// Digest of the workflow's definition, to which the execution keeps.
+    pub definition: Digest,
+    /// The key of the start. `None`: it had none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<Arc<str>>,
+    /// Who started it, and why.
+    pub by: By,
+    /// The reason for which it was started.
+    pub cause: StartCause,
+    /// The executions and watches that led to it, the nearest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub chain: Vec<String>,
+    /// Labels of the start.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Time at which it was started.
+    pub started: Timestamp,
+    /// Set if cancelling it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancelled: Option<Said>,
+    /// Set while it is paused: nothing of it starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<Said>,
+}
+
+impl Record for Live {
+    const KIND: &'static str = "workflow-live";
+}
+
+/// An execution that has ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ended {
+    /// Its id.
+    pub id: ExecutionId,
+    /// The record of the execution while it was live.
+    #[serde(flatten)]
+    pub live: Live,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The states in which its machines rest.
+    pub states: BTreeMap<MachineName, StateName>,
+    /// The machines whose last attempt failed, with the last error of each.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub errors: BTreeMap<MachineName, String>,
+    /// Time at which it ended.
+    pub ended: Timestamp,
+}
+
+impl Record for Ended {
+    const KIND: &'static str = "workflow-ended";
+}

@@ -1,0 +1,87 @@
+//! The log of an execution: what happened, in order, for people.
+
+use control_plane_store::{Record, records::By};
+use jiff::Timestamp;
+use plugin_sdk::{
+    operation::ExecutionId,
+    workflow::{MachineName, StateName},
+};
+use serde::{Deserialize, Serialize};
+
+/// The entries that one commit added to the log of an execution.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct LogRecord(pub Vec<Entry>);
+
+impl Record for LogRecord {
+    const KIND: &'static str = "workflow-log";
+}
+
+impl LogRecord {
+    /// The name of the record whose first entry has the number `n`.
+    pub fn name(execution: &ExecutionId, n: u32) -> String {
+        format!("{execution} {n:010}")
+    }
+}
+
+/// One entry of a log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Time of the entry.
+    pub at: Timestamp,
+    /// The machine that it is about. `None`: the execution.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<MachineName>,
+    /// What happened.
+    pub what: What,
+}
+
+/// What happened to an execution or one of its machines.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum What {
+    /// The execution was started.
+    Started(By),
+    /// The machine has gone from one state to another.
+    Moved {
+        /// The state before.
+        from: StateName,
+        /// The state after.
+        to: StateName,
+    },
+    /// An attempt failed.
+    Failed {
+        /// Number of the attempt.
+        attempt: u32,
+        /// The failure, for people.
+        why: String,
+    },
+    /// It is not known whether an attempt took effect.
+    Unknown {
+        /// Number of the attempt.
+        attempt: u32,
+        /// The reason, for people.
+        why: String,
+    },
+    /// A call was in flight when its owner ended.
+    Interrupted {
+        /// Number of the attempt.
+        attempt: u32,
+        /// Number of owners in a row that ended like that.
+        deaths: u32,
+    },
+    /// The step is not tried again until a person says so.
+    Parked(String),
+    /// A person or a program gave a word.
+    Said {
+        /// The word.
+        word: String,
+        /// Who gave it, and why.
+        by: By,
+    },
+    /// A line of the function.
+    Note(String),
+    /// The execution has ended, with this outcome.
+    Ended(String),
+}

@@ -1,0 +1,91 @@
+//! What is stored of executions, under readable keys.
+//!
+//! | key | holds | is removed |
+//! |---|---|---|
+//! | `workflow-lane/{p}` | the number of the next execution | never |
+//! | `workflow-definition/{p}/{digest}` | a workflow as data | with the last execution that keeps to it |
+//! | `workflow-live/{p}/{id}` | an execution that has not ended | in the commit that ends it |
+//! | `workflow-input/{p}/{id}` | the input of an execution | with the execution |
+//! | `workflow-step/{p}/{id} {machine}` | the state of a machine that has begun | with the execution |
+//! | `workflow-output/{p}/{id} {machine}` | the output and context that its last answer left | with the execution |
+//! | `workflow-ended/{p}/{id}` | an execution that has ended, with its outcome | by retention |
+//! | `workflow-key/{p}/{digest}` | which execution a key has started | 30 days after the end |
+//! | `workflow-log/{p}/{id} {n}` | log entries of one commit, from the number n on | with the execution |
+
+mod execution;
+mod log;
+mod step;
+
+use std::sync::Arc;
+
+use control_plane_store::Record as StoreRecord;
+use jiff::Timestamp;
+use plugin_sdk::{operation::ExecutionId, workflow::WorkflowName};
+use prodspec_model::Digest;
+use serde::{Deserialize, Serialize};
+
+use crate::definition::Outcome;
+
+pub use self::{
+    execution::{Ended, Live, Said},
+    log::{Entry, LogRecord, What},
+    step::{Does, OpenCall, Output, StepRecord},
+};
+
+/// The counters of the lane of a partition.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LaneRecord {
+    /// The number of the next execution.
+    #[serde(default)]
+    pub next: u64,
+}
+
+impl StoreRecord for LaneRecord {
+    const KIND: &'static str = "workflow-lane";
+}
+
+/// The input of an execution, as JSON.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Input(pub serde_json::Value);
+
+impl StoreRecord for Input {
+    const KIND: &'static str = "workflow-input";
+}
+
+/// The execution that a key has started. A start with the same key is this execution.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KeyRecord {
+    /// The workflow of the start.
+    pub workflow: WorkflowName,
+    /// The key of the start.
+    pub key: Arc<str>,
+    /// The execution that was started.
+    pub execution: ExecutionId,
+    /// Digest of the workflow's input. A start with the same key and another input is refused.
+    pub input: Digest,
+    /// How the execution ended. `None`: it has not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
+    /// Time from which on the key may be forgotten. `None`: the execution has not ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+}
+
+impl StoreRecord for KeyRecord {
+    const KIND: &'static str = "workflow-key";
+}
+
+impl KeyRecord {
+    /// The name of the record of a key: a digest, because keys may be long and contain any character.
+    ///
+    /// ```
+    /// use annealing_workflow::record::KeyRecord;
+    /// let (one, other) = (KeyRecord::name(&"a".into(), "bc"), KeyRecord::name(&"ab".into(), "c"));
+    /// assert_ne!(one, other);
+    /// ```
+    pub fn name(workflow: &WorkflowName, key: &str) -> String {
+        // Names of workflows have no slash, so the first one ends the name.
+        Digest::of(format!("{workflow}/{key}").as_bytes()).to_string()
+    }
+}

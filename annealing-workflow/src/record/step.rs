@@ -1,0 +1,128 @@
+//! Steps of executions.
+
+use std::collections::BTreeMap;
+
+use control_plane_runtime::StoredWait;
+use control_plane_store::Record;
+use plugin_sdk::{
+    Claim, FencingToken,
+    operation::ExecutionId,
+    workflow::{MachineName, StateName},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The state of one machine of an execution, from the moment at which its first action began.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StepRecord {
+    /// The present state of the machine.
+    pub state: StateName,
+    /// Number of the run, from 1. It rises with every restart, and is part of the key of effects.
+    pub run: u32,
+    /// Number of transitions of the machine in this run.
+    #[serde(default)]
+    pub transitions: u32,
+    /// How often the action of each state began in this run, for actions that are bounded.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub begun: BTreeMap<StateName, u32>,
+    /// Number of the last attempt of this run. It rises with every call.
+    #[serde(default)]
+    pub attempt: u32,
+    /// Number of failures in a row.
+    #[serde(default)]
+    pub failures: u32,
+    /// Number of owners in a row that died while a call was in flight.
+    #[serde(default)]
+    pub deaths: u32,
+    /// The last failure. `None`: the last answer was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// What the machine does or waits for.
+    pub does: Does,
+    /// The last call, while it may still take effect or its outcome is asked for. `None`: there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<OpenCall>,
+    /// A time that the action waits for. `None`: it waits for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<StoredWait>,
+    /// When all attempts together are over. `None`: the action has not begun, or has no such limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<StoredWait>,
+    /// When the call of an older run can no longer take effect. `None`: there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<StoredWait>,
+    /// Claims that the action holds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<Claim>,
+    /// Whether the function has said that its work is under way; it is called again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub under_way: bool,
+    /// Whether an attempt of this run may have had an effect, and none has answered since.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub uncertain: bool,
+    /// The child execution that is waited for. `None`: there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child: Option<ExecutionId>,
+}
+
+/// What a machine does or waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Does {
+    /// No action is under way.
+    Rests,
+    /// A function is called, or is to be called.
+    Calls,
+    /// A person chooses an option.
+    Asks,
+    /// A timer runs.
+    Waits,
+    /// A child execution is live.
+    Starts,
+    /// The outcome of a call is not known and must not be guessed: a person says what happened.
+    Unsettled,
+    /// It was in flight at too many deaths: a person says whether it is called again.
+    Poisoned,
+}
+
+impl Record for StepRecord {
+    const KIND: &'static str = "workflow-step";
+}
+
+impl StepRecord {
+    /// The name of the record of a machine. Ids and names have no spaces.
+    pub fn name(execution: &ExecutionId, machine: &MachineName) -> String {
+        format!("{execution} {machine}")
+    }
+}
+
+/// A call that may still take effect, or whose outcome is asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenCall {
+    /// The owner that wrote this.
+    pub token: FencingToken,
+    /// When it counts as a call without an answer.
+    pub until: StoredWait,
+    /// Whether it was in flight, so that it could have been what ended its owner.
+    pub in_flight: bool,
+    /// Whether it counts as a failure if it had no effect.
+    pub counts: bool,
+}
+
+/// What the last answer of a machine left.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Output {
+    /// Number of the transition that left it. Later ones replace entries of the context.
+    pub transition: u32,
+    /// The output, as JSON, for people and programs that ask for it.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub output: Value,
+    /// Its entries of the context, which later steps see.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub context: Map<String, Value>,
+}
+
+impl Record for Output {
+    const KIND: &'static str = "workflow-output";
+}

@@ -1,0 +1,294 @@
+//! The handle by which people and programs talk to a running lane.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use control_plane_runtime::{Runtime, timeout_at};
+use control_plane_store::{record, records::By};
+use futures::channel::{mpsc::UnboundedSender, oneshot};
+use plugin_sdk::operation::{ExecutionId, Start, StartCause};
+use prodspec_model::{IncarnationNo, PartitionId};
+
+use super::{Input, build::Workflows};
+use crate::{
+    definition::Outcome,
+    kernel::{Command, Refused, Reply, Say},
+    record::{Ended, Entry, KeyRecord, LogRecord, Output, StepRecord},
+    view::Execution,
+};
+
+pub(crate) type Answer<T> = oneshot::Sender<T>;
+
+/// The reason why the lane cannot answer now. `None`: it can.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Trouble(Arc<Mutex<Option<String>>>);
+
+impl Trouble {
+    pub(crate) fn set(&self, why: Option<String>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    }
+
+    fn get(&self) -> Option<String> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+/// A handle to the running workflows of a partition. Cheap to clone.
+pub struct Handle<R> {
+    workflows: Arc<Workflows<R>>,
+    inputs: UnboundedSender<Input>,
+    trouble: Trouble,
+}
+
+impl<R> Clone for Handle<R> {
+    fn clone(&self) -> Self {
+        Self {
+            workflows: self.workflows.clone(),
+            inputs: self.inputs.clone(),
+            trouble: self.trouble.clone(),
+        }
+    }
+}
+
+/// Why a question has no answer, or a command has no effect.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AskError {
+    /// The workflows are not running in this process: its ownership of the partition ended or never began.
+    #[error(
+        "the workflows of partition {0} are not running in this process; ask the process that owns it"
+    )]
+    NotRunning(PartitionId),
+    /// The stored executions cannot be read. They are read again by themselves.
+    #[error("failed to read the stored executions of {partition}; retrying: {why}")]
+    Unreadable {
+        /// The partition whose executions cannot be read.
+        partition: PartitionId,
+        /// The error, with its causes.
+        why: String,
+    },
+    /// The command does not fit. Nothing was changed.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// No execution with this id is known: it never was, or it ended long ago.
+    #[error("no execution has the id {0}")]
+    Unknown(ExecutionId),
+    /// The execution has not ended in time.
+    #[error("{0} has not ended in time; it goes on")]
+    NotYet(ExecutionId),
+    /// The store cannot be read for this question.
+    #[error("the store cannot be read")]
+    Store(#[from] control_plane_store::Error),
+}
+
+/// The execution that a start has begun, or that its key had begun before.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Started {
+    /// Its id.
+    pub id: ExecutionId,
+    /// Whether this start began it.
+    pub new: bool,
+    /// How it ended. `None`: it is live.
+    pub outcome: Option<Outcome>,
+}
+
+impl<R: Runtime> Handle<R> {
+    pub(crate) fn new(
+        workflows: Arc<Workflows<R>>,
+        inputs: UnboundedSender<Input>,
+        trouble: Trouble,
+    ) -> Self {
+        Self {
+            workflows,
+            inputs,
+            trouble,
+        }
+    }
+
+    fn no_answer(&self) -> AskError {
+        let partition = self.workflows.partition.clone();
+        match self.trouble.get() {
+            Some(why) => AskError::Unreadable { partition, why },
+            None => AskError::NotRunning(partition),
+        }
+    }
+
+    async fn ask<T>(&self, input: impl FnOnce(Answer<T>) -> Input) -> Result<T, AskError> {
+        let (reply, answer) = oneshot::channel();
+        let sent = self.inputs.unbounded_send(input(reply));
+        sent.map_err(|_| self.no_answer())?;
+        answer.await.map_err(|_| self.no_answer())
+    }
+
+    async fn command(
+        &self,
+        command: Command,
+        by: By,
+        known: Option<KeyRecord>,
+    ) -> Result<Reply, AskError> {
+        let known = known.map(Box::new);
+        let reply = self
+            .ask(|reply| Input::Command(command, by, known, reply))
+            .await?;
+        match reply {
+            Reply::Refused(refused) => Err(refused.into()),
+            reply => Ok(reply),
+        }
+    }
+
+    /// Starts an execution, or finds the one that the same key has started. Returns once it is durable.
+    ///
+    /// # Errors
+    /// When the start does not fit, or the workflows are not running in this process. Nothing was started then.
+    pub async fn start(&self, start: Start, by: By) -> Result<Started, AskError> {
+        self.start_because(start, StartCause::Command, by).await
+    }
+
+    /// As [`start`](Self::start), for another reason than a command.
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start).
+    pub async fn start_because(
+        &self,
+        start: Start,
+        cause: StartCause,
+        by: By,
+    ) -> Result<Started, AskError> {
+        let (store, partition) = (&*self.workflows.store, &self.workflows.partition);
+        let known = match &start.key {
+            Some(key) => {
+                let name = KeyRecord::name(&start.workflow, key);
+                record::load::<KeyRecord>(store, partition, &name).await?
+            }
+            None => None,
+        };
+        let command = Command::Start {
+            start: Box::new(start),
+            cause,
+            chain: Vec::new(),
+        };
+        match self
+            .command(command, by, known.map(|known| known.value))
+            .await?
+        {
+            Reply::Started { id, new, outcome } => Ok(Started { id, new, outcome }),
+            _ => Err(self.no_answer()),
+        }
+    }
+
+    /// Gives a word to a live execution. Returns once it is durable.
+    ///
+    /// # Errors
+    /// When the word does not fit; the error says what the execution waits for.
+    pub async fn say(&self, execution: &ExecutionId, word: Say, by: By) -> Result<(), AskError> {
+        self.command(Command::Say(execution.clone(), word), by, None)
+            .await?;
+        Ok(())
+    }
+
+    /// A live execution: its machines and what they wait for. `None`: it is not live.
+    ///
+    /// # Errors
+    /// When the workflows are not running in this process.
+    pub async fn live(&self, execution: &ExecutionId) -> Result<Option<Execution>, AskError> {
+        match self
+            .command(Command::Show(execution.clone()), By::default(), None)
+            .await?
+        {
+            Reply::Shown(shown) => Ok(shown.map(|shown| *shown)),
+            _ => Err(self.no_answer()),
+        }
+    }
+
+    /// All live executions, sorted by id.
+    ///
+    /// # Errors
+    /// When the workflows are not running in this process.
+    pub async fn all_live(&self) -> Result<Vec<Execution>, AskError> {
+        match self.command(Command::ShowAll, By::default(), None).await? {
+            Reply::All(all) => Ok(all),
+            _ => Err(self.no_answer()),
+        }
+    }
+
+    /// An execution that has ended. `None`: it is live, or is not kept any more.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn ended(&self, execution: &ExecutionId) -> Result<Option<Ended>, AskError> {
+        let (store, partition) = (&*self.workflows.store, &self.workflows.partition);
+        let ended = record::load::<Ended>(store, partition, &execution.to_string()).await?;
+        Ok(ended.map(|ended| ended.value))
+    }
+
+    /// Waits until an execution has ended.
+    ///
+    /// # Errors
+    /// [`AskError::NotYet`] if it has not within this time, [`AskError::Unknown`] if there is no such execution.
+    pub async fn wait(&self, execution: &ExecutionId, within: Duration) -> Result<Ended, AskError> {
+        let runtime = &self.workflows.runtime;
+        let until = runtime.now().mono + within;
+        let ends = self.ask(|reply| Input::Ends(execution.clone(), reply));
+        match timeout_at(runtime, until, ends).await {
+            None => Err(AskError::NotYet(execution.clone())),
+            Some(answer) => match answer? {
+                Some(ended) => Ok(ended),
+                None => {
+                    let ended = self.ended(execution).await?;
+                    ended.ok_or_else(|| AskError::Unknown(execution.clone()))
+                }
+            },
+        }
+    }
+
+    /// The log of an execution, oldest entry first, as far as it is kept.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn log(&self, execution: &ExecutionId) -> Result<Vec<Entry>, AskError> {
+        let (store, partition) = (&*self.workflows.store, &self.workflows.partition);
+        let all =
+            record::load_prefix::<LogRecord>(store, partition, &format!("{execution} ")).await?;
+        Ok(all
+            .into_iter()
+            .flat_map(|(_, stored)| stored.value.0)
+            .collect())
+    }
+
+    /// The output that a machine of an execution has left. `None`: it left none.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn output(
+        &self,
+        execution: &ExecutionId,
+        machine: &plugin_sdk::workflow::MachineName,
+    ) -> Result<Option<serde_json::Value>, AskError> {
+        let (store, partition) = (&*self.workflows.store, &self.workflows.partition);
+        let name = StepRecord::name(execution, machine);
+        let output = record::load::<Output>(store, partition, &name).await?;
+        Ok(output.map(|output| output.value.output))
+    }
+
+    /// The incarnations that calls in flight read, which retention must spare.
+    ///
+    /// # Errors
+    /// When the workflows are not running in this process.
+    pub async fn referenced(&self) -> Result<Vec<IncarnationNo>, AskError> {
+        self.ask(Input::Referenced).await
+    }
+}
+
+impl<R> std::fmt::Debug for Handle<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Handle")
+            .field("workflows", &self.workflows)
+            .finish_non_exhaustive()
+    }
+}

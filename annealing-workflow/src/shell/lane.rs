@@ -1,0 +1,296 @@
+//! One ownership of a lane: the loop around the kernel, and its journal.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
+
+use control_plane_runtime::{Kernel as _, Runtime};
+use control_plane_store::{
+    CommitError, Version, Write,
+    journal::{Journal, Outcome, Ticket},
+};
+use futures::{FutureExt, StreamExt, channel::mpsc::UnboundedReceiver, future::BoxFuture};
+use plugin_sdk::{Feed, FeedItem, Mono, operation::ExecutionId};
+
+use super::{Input, build::Workflows, calls::Calls, fence, handle::Answer, writes::writes};
+use crate::{
+    kernel::{CommitNo, Effects, Event, Lane, Recovered, Reply, ReplyNo},
+    record::Ended,
+};
+
+/// Wait before a batch is submitted again whose outcome is not known.
+const RESUBMIT: Duration = Duration::from_millis(100);
+/// Longest time for which records wait for others that have to reach the disk.
+const LAZY: Duration = Duration::from_millis(200);
+
+/// Something to do when a step of the journal is durable.
+enum Then {
+    Tell(Box<dyn FnOnce() + Send>),
+    Durable(CommitNo),
+}
+
+/// The state that lives as long as one ownership.
+pub(super) struct Session<R> {
+    workflows: Arc<Workflows<R>>,
+    kernel: Lane,
+    effects: Effects,
+    calls: Calls<R>,
+    journal: Journal,
+    /// The version of the fence that every commit expects.
+    fence: Version,
+    /// Writes that may wait, and since when they do.
+    lazy: Vec<(CommitNo, Vec<Write>)>,
+    lazy_since: Option<Mono>,
+    thens: VecDeque<(Ticket, Then)>,
+    replies: BTreeMap<ReplyNo, Answer<Reply>>,
+    next_reply: u64,
+    waiting: BTreeMap<ExecutionId, Vec<Answer<Option<Ended>>>>,
+    /// The last ticket of the journal.
+    last: Ticket,
+    broken: Option<String>,
+}
+
+type Committing = BoxFuture<'static, Result<Version, CommitError>>;
+
+impl<R: Runtime> Session<R> {
+    pub(super) fn new(
+        workflows: Arc<Workflows<R>>,
+        calls: Calls<R>,
+        journal: Journal,
+        fence: Version,
+        recovered: Recovered,
+    ) -> Self {
+        let mut effects = Effects::default();
+        let kernel = Lane::recover(
+            workflows.settings.clone(),
+            journal.token(),
+            recovered,
+            Some(calls.latest()),
+            workflows.runtime.now(),
+            &mut effects,
+        );
+        Self {
+            calls,
+            journal,
+            fence,
+            workflows,
+            kernel,
+            effects,
+            lazy: Vec::new(),
+            lazy_since: None,
+            thens: VecDeque::new(),
+            replies: BTreeMap::new(),
+            next_reply: 0,
+            waiting: BTreeMap::new(),
+            last: Ticket(0),
+            broken: None,
+        }
+    }
+
+    /// Runs until the ownership ends.
+    pub(super) async fn run(
+        mut self,
+        lease: Mono,
+        mut feed: Feed,
+        mut inputs: UnboundedReceiver<Input>,
+    ) {
+        self.perform();
+        self.step(Event::Lease(lease));
+        let mut committing: Option<Committing> = None;
+        while self.broken.is_none() {
+            if committing.is_none() {
+                committing = self.next_commit();
+            }
+            let alarm = self.alarm();
+            let commit = async {
+                match &mut committing {
+                    Some(commit) => commit.await,
+                    None => futures::future::pending().await,
+                }
+            };
+            futures::select_biased! {
+                committed = commit.fuse() => {
+                    committing = None;
+                    if !self.committed(committed).await {
+                        return;
+                    }
+                }
+                fed = feed.next().fuse() => match fed {
+                    Some(fed) => self.fed(fed),
+                    None => return,
+                },
+                input = inputs.next() => if let Some(input) = input { self.take(input) },
+                () = alarm.fuse() => self.tick(),
+            }
+        }
+        if let Some(why) = &self.broken {
+            tracing::error!(partition = %self.workflows.partition, why, "the workflows stop until the partition has another owner");
+        }
+    }
+
+    fn next_commit(&mut self) -> Option<Committing> {
+        let batch = self.journal.next_batch()?;
+        let batch = fence::behind(batch, &self.workflows.partition, self.fence);
+        let store = self.workflows.store.clone();
+        Some(async move { store.commit(batch).await }.boxed())
+    }
+
+    /// Takes the result of a commit. `false`: the lane has to end.
+    async fn committed(&mut self, result: Result<Version, CommitError>) -> bool {
+        match self.journal.committed(result) {
+            Outcome::Durable(upto) => {
+                while let Some((_, then)) = self.thens.pop_front_if(|(at, _)| *at <= upto) {
+                    match then {
+                        Then::Tell(tell) => tell(),
+                        Then::Durable(commit) => self.step(Event::Durable(commit)),
+                    }
+                }
+                true
+            }
+            Outcome::Resubmit(error) => {
+                tracing::warn!(partition = %self.workflows.partition, %error, "a commit of the workflows has no certain outcome; submitting it again");
+                self.workflows.runtime.sleep(RESUBMIT).await;
+                true
+            }
+            Outcome::LostOwnership => false,
+            Outcome::Stopped(error) => {
+                tracing::error!(partition = %self.workflows.partition, %error, "the store refuses a commit of the workflows");
+                false
+            }
+            other => {
+                tracing::error!(partition = %self.workflows.partition, ?other, "the journal of the workflows has ended");
+                false
+            }
+        }
+    }
+
+    fn fed(&mut self, fed: FeedItem) {
+        match fed {
+            FeedItem::Lease(until) => self.step(Event::Lease(until)),
+            FeedItem::Took(incarnation) => {
+                let no = incarnation.no();
+                self.calls.took(incarnation);
+                self.step(Event::Took(no));
+                self.calls.spare(&self.kernel.referenced());
+            }
+            _ => {}
+        }
+    }
+
+    fn take(&mut self, input: Input) {
+        match input {
+            Input::Answered(event) => self.step(event),
+            Input::Command(command, by, known, reply) => {
+                let no = ReplyNo(self.next_reply);
+                self.next_reply += 1;
+                self.replies.insert(no, reply);
+                self.step(Event::Heard {
+                    command,
+                    by,
+                    known,
+                    reply: no,
+                });
+            }
+            Input::Ends(id, reply) => match self.kernel.is_live(&id) {
+                true => self.waiting.entry(id).or_default().push(reply),
+                // It has ended, durably or nearly so, or never was: the caller looks into the store.
+                false => self.when_durable(Then::Tell(Box::new(move || drop(reply.send(None))))),
+            },
+            // The caller may have gone.
+            Input::Referenced(reply) => {
+                drop(reply.send(self.kernel.referenced().into_iter().collect()))
+            }
+        }
+    }
+
+    fn tick(&mut self) {
+        let late = self
+            .lazy_since
+            .is_some_and(|since| since + LAZY <= self.workflows.runtime.now().mono);
+        if late {
+            self.flush();
+        }
+        self.step(Event::Tick);
+    }
+
+    fn alarm(&self) -> BoxFuture<'static, ()> {
+        let lazy = self.lazy_since.map(|since| since + LAZY);
+        let next = match (self.kernel.next_wake(), lazy) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        match next {
+            Some(at) => self.workflows.runtime.sleep_until(at),
+            None => Box::pin(futures::future::pending()),
+        }
+    }
+
+    fn step(&mut self, event: Event) {
+        let now = self.workflows.runtime.now();
+        self.kernel.step(now, event, &mut self.effects);
+        self.perform();
+    }
+
+    /// Performs the effects of a step of the kernel.
+    fn perform(&mut self) {
+        let effects = std::mem::take(&mut self.effects);
+        if let Some(violation) = effects.violation {
+            self.broken = Some(violation);
+            return;
+        }
+        if let Some(commit) = effects.commit {
+            let partition = &self.workflows.partition;
+            let made: Result<Vec<Vec<Write>>, _> = effects
+                .records
+                .into_iter()
+                .map(|record| writes(partition, record))
+                .collect();
+            match made {
+                Ok(made) => self.lazy.push((commit, made.concat())),
+                Err(error) => {
+                    self.broken = Some(error.to_string());
+                    return;
+                }
+            }
+            self.lazy_since
+                .get_or_insert(self.workflows.runtime.now().mono);
+        }
+        if effects.urgent || !effects.replies.is_empty() {
+            self.flush();
+        }
+        for (no, reply) in effects.replies {
+            if let Some(answer) = self.replies.remove(&no) {
+                // The caller may have gone.
+                self.when_durable(Then::Tell(Box::new(move || drop(answer.send(reply)))));
+            }
+        }
+        for ended in effects.ended {
+            for answer in self.waiting.remove(&ended.id).unwrap_or_default() {
+                let ended = Some(ended.clone());
+                self.when_durable(Then::Tell(Box::new(move || drop(answer.send(ended)))));
+            }
+        }
+        for call in effects.calls {
+            self.calls.make(call);
+        }
+    }
+
+    /// Hands all writes that wait to the journal, in order, each step whole.
+    fn flush(&mut self) {
+        self.lazy_since = None;
+        for (commit, writes) in std::mem::take(&mut self.lazy) {
+            self.last = self.journal.record(writes);
+            self.thens.push_back((self.last, Then::Durable(commit)));
+        }
+    }
+
+    /// Does something when everything handed to the journal is durable.
+    fn when_durable(&mut self, then: Then) {
+        match (self.journal.is_durable(self.last), then) {
+            (true, Then::Tell(tell)) => tell(),
+            (_, then) => self.thens.push_back((self.last, then)),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The shell around the kernel of a lane: it feeds events in and performs effects, and decides nothing.
+
+mod build;
+mod calls;
+mod fence;
+mod handle;
+mod lane;
+mod recover;
+mod request;
+mod writes;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use control_plane_runtime::Runtime;
+use control_plane_store::{journal::Journal, owner, records::By};
+use futures::{
+    StreamExt,
+    channel::mpsc::{UnboundedReceiver, UnboundedSender},
+};
+use plugin_sdk::{
+    BoxError, Enforcement, Feed, FeedItem, FencingToken, Mono, operation::ExecutionId, with_causes,
+};
+use prodspec_model::Incarnation;
+
+pub use self::{
+    build::{Workflows, WorkflowsBuilder},
+    handle::{AskError, Handle, Started},
+};
+use self::{calls::Calls, handle::Trouble, lane::Session};
+use crate::{
+    kernel::{Command, Event, Reply},
+    record::{Ended, KeyRecord},
+};
+
+/// Wait before stored data that could not be read is read again.
+const READ_AGAIN: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// An input from outside the feed of enforcement.
+pub(crate) enum Input {
+    /// A call of the kernel has ended.
+    Answered(Event),
+    /// A command, with what the store knows of the key of a start.
+    Command(Command, By, Option<Box<KeyRecord>>, handle::Answer<Reply>),
+    /// A caller waits for the end of an execution.
+    Ends(ExecutionId, handle::Answer<Option<Ended>>),
+    /// A caller asks which incarnations are in use.
+    Referenced(handle::Answer<Vec<prodspec_model::IncarnationNo>>),
+}
+
+/// The lane attached to one ownership of a partition. It does nothing before [`Attached::run`].
+pub struct Attached<R> {
+    pub(crate) workflows: Arc<Workflows<R>>,
+    pub(crate) token: FencingToken,
+    pub(crate) enforcement: Arc<dyn Enforcement>,
+    pub(crate) inputs: UnboundedReceiver<Input>,
+    pub(crate) sender: UnboundedSender<Input>,
+    pub(crate) trouble: Trouble,
+}
+
+impl<R: Runtime> Attached<R> {
+    /// Runs executions until the ownership ends. Drop the future to end it sooner: the next owner goes on from what is
+    /// durable.
+    pub async fn run(self) {
+        let Self {
+            workflows,
+            token,
+            enforcement,
+            inputs,
+            sender,
+            trouble,
+        } = self;
+        let mut feed = enforcement.feed();
+        let Some((latest, lease)) = first(&mut feed).await else {
+            return;
+        };
+        let (fence, recovered) = loop {
+            let read = async {
+                let fence = fence::put(&workflows, token).await?;
+                Ok::<_, BoxError>((fence, recover::recovered(&workflows).await?))
+            };
+            match read.await {
+                Ok(read) => break read,
+                Err(error) => {
+                    tracing::warn!(partition = %workflows.partition, error = &*error as &dyn std::error::Error, "failed to read the stored executions; retrying in 5 s");
+                    trouble.set(Some(with_causes(&*error)));
+                    workflows.runtime.sleep(READ_AGAIN).await;
+                }
+            }
+        };
+        trouble.set(None);
+        let journal = Journal::new(owner::key(&workflows.partition), token);
+        let calls = Calls::new(workflows.clone(), enforcement, sender, latest);
+        let session = Session::new(workflows, calls, journal, fence, recovered);
+        session.run(lease, feed, inputs).await;
+    }
+}
+
+/// Returns the newest incarnation, and until when the lease is fresh. `None`: the ownership has ended.
+async fn first(feed: &mut Feed) -> Option<(Incarnation, Mono)> {
+    let mut lease = Mono(0);
+    loop {
+        match feed.next().await? {
+            FeedItem::Lease(until) => lease = until,
+            FeedItem::Took(latest) => return Some((latest, lease)),
+            _ => {}
+        }
+    }
+}
+
+impl<R> std::fmt::Debug for Attached<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Attached")
+            .field("workflows", &self.workflows)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,114 @@
+//! Live executions as they are shown.
+
+use jiff::Timestamp;
+use plugin_sdk::{
+    operation::ExecutionId,
+    workflow::{MachineName, StateName},
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{definition::FalseClause, record::Live};
+
+/// A live execution: its machines, and what each of them waits for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Execution {
+    /// Its id.
+    pub id: ExecutionId,
+    /// Its record: who started it and why, its key and labels, and whether it is paused or cancelled.
+    #[serde(flatten)]
+    pub live: Live,
+    /// All machines, in the order of the definition.
+    pub machines: Vec<Machine>,
+}
+
+impl Execution {
+    /// The machines that wait for something, each with it.
+    pub fn waits(&self) -> impl Iterator<Item = (&Machine, &Wait)> {
+        self.machines
+            .iter()
+            .filter_map(|machine| Some((machine, machine.wait.as_ref()?)))
+    }
+
+    /// The machine with this name. `None`: there is none.
+    pub fn machine(&self, name: &str) -> Option<&Machine> {
+        self.machines
+            .iter()
+            .find(|machine| machine.name.as_str() == name)
+    }
+}
+
+/// One machine of a live execution.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Machine {
+    /// Its name.
+    pub name: MachineName,
+    /// Its present state.
+    pub state: StateName,
+    /// Number of its run, from 1. It rises with every restart.
+    pub run: u32,
+    /// Number of the last attempt of the run. 0: there was none.
+    pub attempt: u32,
+    /// Number of failures in a row.
+    pub failures: u32,
+    /// The last failure. `None`: the last answer was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// What it waits for. `None`: no action of it is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Wait>,
+    /// Why its action is not enabled. Empty: it is, or there is none in its state.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_enabled: Vec<FalseClause>,
+}
+
+/// What a machine waits for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Wait {
+    /// The kind of thing that is waited for.
+    pub what: WaitFor,
+    /// The reason, for people.
+    pub why: String,
+    /// Time since which it waits.
+    pub since: Timestamp,
+    /// Time at which it is looked at again. `None`: it is looked at when something happens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_look: Option<Timestamp>,
+}
+
+/// The kind of thing that a machine waits for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum WaitFor {
+    /// The answer of a function, of a probe or of the dispatch stack.
+    Call,
+    /// A time.
+    Time,
+    /// Its turn, a fresh lease of the owner, or the end of a pause.
+    Turn,
+    /// A claim, with its holders.
+    Claim {
+        /// The key of the claim.
+        key: String,
+        /// The steps that hold it.
+        held_by: Vec<String>,
+    },
+    /// A dispatch rule.
+    Rule,
+    /// A child execution.
+    Child(ExecutionId),
+    /// A person who chooses an option.
+    Person {
+        /// The question.
+        question: String,
+        /// The options to choose from.
+        options: Vec<StateName>,
+    },
+    /// A word of a person about a call: what happened, or whether it is called again.
+    Word,
+    /// A function or a workflow that is not registered.
+    Missing(String),
+}
