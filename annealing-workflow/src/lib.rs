@@ -10,4 +10,4 @@ pub mod view;
 
 pub use config::Config;
 pub use kernel::{Refused, Say, Settled};
-pub use shell::{AskError, Attached, Handle, Started, Workflows, WorkflowsBuilder};
+pub use shell::{AskError, Attached, BuildError, Handle, Started, Workflows, WorkflowsBuilder};

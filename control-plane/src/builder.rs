@@ -7,25 +7,28 @@ use annealing_strategist::{
     Strategist, StrategistBuilder,
     policy::{self, NoStall},
 };
+use annealing_workflow::{Workflows, WorkflowsBuilder, definition::Workflow};
 use control_plane_runtime::{Runtime, TokioRuntime};
 use control_plane_store::{Store, incarnations::Incarnations, owner::ProcessId};
 use plugin_sdk::{
-    AddonType, AssetType, Blobs, CheckRequest, EditableSource, Generator, Health, HealthRequest,
-    SelectRequest, Selection, SourceOfTruth, Validator, Verdict,
-    service::{AllTargets, Checks, Healthy, Proceed, StackService},
+    AddonType, AssetType, Blobs, CheckRequest, Dispatch, DispatchRequest, EditableSource,
+    Generator, Health, HealthRequest, OperationFunction, Probe, SelectRequest, Selection,
+    SourceOfTruth, Validator, Verdict,
+    service::{AllTargets, ByCause, Checks, Healthy, Proceed, StackService},
 };
 use prodspec_gen::{Pipeline, Table, pipeline};
 use prodspec_model::{Message, PartitionId, TypeName, id::InvalidId, rollout::RolloutPolicy};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
-use crate::{generate, plane::ControlPlane, rollout, shared::Shared};
+use crate::{generate, plane::ControlPlane, rollout, shared::Shared, workflow};
 
 /// Number of newest incarnations that are kept by default.
 const KEEP: usize = 100;
 
 type Generation = Box<dyn FnOnce(pipeline::Builder) -> pipeline::Builder + Send>;
 type Strategy<R> = Box<dyn FnOnce(StrategistBuilder<R>) -> StrategistBuilder<R> + Send>;
+type Lanes<R> = Box<dyn FnOnce(WorkflowsBuilder<R>) -> WorkflowsBuilder<R> + Send>;
 type Enforcement<R> = Box<dyn FnOnce(EnforcerBuilder<R>) -> EnforcerBuilder<R> + Send>;
 
 /// Reason why a control plane cannot be built from its parts.
@@ -47,6 +50,9 @@ pub enum BuildError {
     /// Asset plugins and checks do not fit together.
     #[error(transparent)]
     Enforcer(#[from] annealing_enforcer::BuildError),
+    /// A workflow calls a function that is not registered, or starts a workflow that is not.
+    #[error(transparent)]
+    Workflow(#[from] annealing_workflow::BuildError),
     /// A type has neither a plugin nor is it declared as modelled only, so its assets would not be enforced.
     #[error(
         "assets of type {0} have no plugin; register one with asset_plugin, or declare the type modelled_only"
@@ -75,6 +81,7 @@ pub struct ControlPlaneBuilder<R = TokioRuntime> {
     generation: Vec<Generation>,
     enforcement: Vec<Enforcement<R>>,
     strategy: Vec<Strategy<R>>,
+    workflows: Vec<Lanes<R>>,
     no_stall: NoStall,
 }
 
@@ -109,6 +116,7 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
             generation: Vec::new(),
             enforcement: Vec::new(),
             strategy: Vec::new(),
+            workflows: Vec::new(),
             no_stall: NoStall::standard(),
         }
     }
@@ -239,6 +247,45 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
         self.strategy(|builder| builder.config(config))
     }
 
+    /// Registers a function under the name of its info, for workflows to call.
+    pub fn function(self, function: impl OperationFunction) -> Self {
+        self.lanes(|builder| builder.function(function))
+    }
+
+    /// Registers the probe of the function `name`: it finds out what a call has done whose outcome is not known.
+    pub fn probe(self, name: &str, probe: impl Probe) -> Self {
+        let name = name.to_owned();
+        self.lanes(move |builder| builder.probe(&name, probe))
+    }
+
+    /// Registers a workflow under its name. New executions get it; live ones keep to the one that they began with.
+    pub fn workflow(self, workflow: Workflow) -> Self {
+        self.lanes(|builder| builder.workflow(workflow))
+    }
+
+    /// Sets in which class a step of a workflow starts, whether it waits, and what it takes, as a tower stack around a
+    /// service that decides by cause alone.
+    pub fn dispatch<S: StackService<DispatchRequest, Dispatch>>(
+        self,
+        layers: impl FnOnce(ByCause) -> S,
+    ) -> Self {
+        let stack = layers(ByCause);
+        self.lanes(|builder| builder.dispatch(|_| stack))
+    }
+
+    /// Sets limits and timings of workflows.
+    pub fn workflow_config(self, config: annealing_workflow::Config) -> Self {
+        self.lanes(|builder| builder.config(config))
+    }
+
+    fn lanes(
+        mut self,
+        change: impl FnOnce(WorkflowsBuilder<R>) -> WorkflowsBuilder<R> + Send + 'static,
+    ) -> Self {
+        self.workflows.push(Box::new(change));
+        self
+    }
+
     fn strategy(
         mut self,
         change: impl FnOnce(StrategistBuilder<R>) -> StrategistBuilder<R> + Send + 'static,
@@ -322,6 +369,11 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
         let strategist = steps
             .fold(strategist, |builder, step| step(builder))
             .build();
+        let workflows = Workflows::builder(runtime.clone(), partition.clone(), store.clone());
+        let steps = self.workflows.into_iter();
+        let workflows = steps
+            .fold(workflows, |builder, step| step(builder))
+            .build()?;
         let shared = Arc::new(Shared {
             runtime: runtime.clone(),
             partition: partition.clone(),
@@ -329,6 +381,8 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
             incarnations: incarnations.clone(),
             pipeline,
             strategist,
+            workflows,
+            lane: watch::Sender::new(None),
             keep: self.keep,
             owned: watch::Sender::new(None),
             desk: watch::Sender::new(None),
@@ -337,13 +391,16 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
         let builder = Enforcer::builder(runtime, partition, store).incarnations(incarnations);
         let steps = self.enforcement.into_iter();
         let builder = steps.fold(builder, |builder, step| step(builder));
-        let (beside, rolling) = (shared.clone(), shared.clone());
+        let (beside, rolling, running) = (shared.clone(), shared.clone(), shared.clone());
         let enforcer = builder
             .beside("generation", move |token, enforcement| {
                 generate::while_owner(beside.clone(), token, enforcement)
             })
             .beside("rollouts", move |_, enforcement| {
                 rollout::while_owner(rolling.clone(), enforcement)
+            })
+            .beside("workflows", move |token, enforcement| {
+                workflow::while_owner(running.clone(), token, enforcement)
             })
             .build()?;
         Ok(ControlPlane { enforcer, shared })

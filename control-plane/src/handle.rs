@@ -79,6 +79,9 @@ pub enum Error {
     /// The strategist has no answer, or the command does not fit the state of the rollout.
     #[error(transparent)]
     Rollout(#[from] annealing_strategist::AskError),
+    /// The workflows have no answer, or the command does not fit the execution.
+    #[error(transparent)]
+    Workflow(#[from] annealing_workflow::AskError),
     /// The enforcer has no answer, or refuses the command.
     #[error(transparent)]
     Enforcer(#[from] AskError),

@@ -15,6 +15,7 @@ mod retention;
 pub mod rollout;
 mod shared;
 mod status;
+pub mod workflow;
 
 pub use annealing_strategist::By;
 pub use builder::{BuildError, ControlPlaneBuilder};
@@ -36,6 +37,8 @@ pub use annealing_checks as checks;
 pub use annealing_enforcer as enforcer;
 /// Rollouts: select, update, validate, roll back.
 pub use annealing_strategist as strategist;
+/// Workflows and the functions that they call.
+pub use annealing_workflow as workflows;
 /// The traits that provide time and tasks, and their tokio implementation.
 pub use control_plane_runtime as runtime;
 /// The store trait, the records in a store, and the memory backend.
@@ -79,4 +82,6 @@ mod documents {
     struct Rollouts;
     #[doc = include_str!("../../docs/validator.md")]
     struct Validator;
+    #[doc = include_str!("../../docs/workflow.md")]
+    struct AWorkflow;
 }

@@ -57,13 +57,21 @@ async fn remove_old<R: Runtime>(
     let mut kept: BTreeSet<IncarnationNo> = kept.iter().map(|header| header.id.no).collect();
     let mut old: BTreeSet<IncarnationNo> = kept.iter().rev().skip(shared.keep).copied().collect();
     let looked = kept.last().copied().unwrap_or_default();
-    // Only the strategist knows which of them live rollouts need; without it nothing is removed.
-    let rollouts = shared.rollouts.borrow().clone();
-    let Some(rollouts) = rollouts.filter(|_| !old.is_empty()) else {
+    // Only the strategist knows which of them live rollouts need, and the lane which its calls read; without the two
+    // nothing is removed.
+    let (rollouts, lane) = (
+        shared.rollouts.borrow().clone(),
+        shared.lane.borrow().clone(),
+    );
+    let (Some(rollouts), Some(lane)) = (rollouts, lane) else {
         return Ok(Removed::default());
     };
-    for referenced in rollouts.referenced().await? {
-        old.remove(&referenced);
+    if old.is_empty() {
+        return Ok(Removed::default());
+    }
+    let used = [rollouts.referenced().await?, lane.referenced().await?];
+    for referenced in used.iter().flatten() {
+        old.remove(referenced);
     }
     // From here on none of these incarnations can become the intent of an asset, and no new decision cites them.
     let retired = enforcement.retire(old).await?;

@@ -26,7 +26,7 @@ use plugin_sdk::{
 use prodspec_model::Incarnation;
 
 pub use self::{
-    build::{Workflows, WorkflowsBuilder},
+    build::{BuildError, Workflows, WorkflowsBuilder},
     handle::{AskError, Handle, Started},
 };
 use self::{calls::Calls, handle::Trouble, lane::Session};

@@ -16,4 +16,5 @@ mod removal;
 mod renames;
 mod rollouts;
 mod status;
+mod workflows;
 mod world;

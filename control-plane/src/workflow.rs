@@ -1,0 +1,168 @@
+//! Workflows: guarded state machines whose steps survive any crash, and what programs say to their executions.
+//!
+//! A workflow is data: [`Machine`]s with guarded actions. It is built once ([`Workflow::new`]), registered with
+//! [`ControlPlaneBuilder::workflow`](crate::ControlPlaneBuilder::workflow) beside the functions that it calls, and started with
+//! [`Handle::start`]. The page "Write a workflow" shows all of it.
+
+use std::{sync::Arc, time::Duration};
+
+use annealing_enforcer::Handle as Enforcement;
+use annealing_workflow::Handle as Lane;
+use control_plane_runtime::Runtime;
+use plugin_sdk::FencingToken;
+use serde_json::Value;
+use tokio::sync::watch;
+
+pub use annealing_workflow::{
+    AskError, Config, Refused, Say, Settled, Started,
+    definition::{Definition, Error, Exploration, FalseClause, Outcome, Workflow},
+    record::{Ended, Entry, What},
+    view::{Execution, Wait, WaitFor},
+};
+pub use plugin_sdk::{
+    Class, Dispatch, DispatchPlugin, DispatchRequest, OperationFunction, Probe,
+    operation::{
+        Answer, EffectKey, ExecutionId, Fence, FunctionInfo, FunctionRequest, Note, Power, Probed,
+        Ran, Repeat, Required, Requirement, Start, StartCause, from_fn,
+    },
+    service::{ByCause, DispatchLayer, FunctionService},
+    workflow::{
+        Action, Guard, Machine, MachineName, StateName, Task, WorkflowName, all, any, cancelled,
+        is, not,
+    },
+};
+
+use crate::{
+    By,
+    handle::{self, Handle},
+    shared::Shared,
+};
+
+/// Wait before the lane begins again after it has ended while the partition is still owned.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Runs executions until the caller drops the future, which happens when the ownership ends.
+pub(crate) async fn while_owner<R: Runtime>(
+    shared: Arc<Shared<R>>,
+    token: FencingToken,
+    enforcement: Enforcement<R>,
+) {
+    let _running = Running(&shared.lane);
+    loop {
+        let (attached, handle) = shared
+            .workflows
+            .attach(token, Arc::new(enforcement.clone()));
+        shared.lane.send_replace(Some(handle));
+        attached.run().await;
+        shared.runtime.sleep(AGAIN).await;
+    }
+}
+
+/// Withdraws the handle to workflows when it is dropped.
+struct Running<'s, R>(&'s watch::Sender<Option<Lane<R>>>);
+
+impl<R> Drop for Running<'_, R> {
+    fn drop(&mut self) {
+        self.0.send_replace(None);
+    }
+}
+
+/// Executions of workflows.
+impl<R: Runtime> Handle<R> {
+    async fn lane(&self) -> Result<Lane<R>, handle::Error> {
+        // Executions work on intent, so there are none before the first incarnation.
+        self.latest().await?;
+        let lane = self.shared.lane.borrow().clone();
+        match lane {
+            Some(lane) => Ok(lane),
+            None => Err(self.not_owner().await?),
+        }
+    }
+
+    /// Starts an execution, or finds the one that the same key has started. Returns once it is durable.
+    ///
+    /// # Errors
+    /// If the start does not fit, such as an unknown workflow or the key of an execution with another input; if there is no
+    /// incarnation yet, or this process does not own the partition.
+    pub async fn start(&self, start: Start, by: By) -> Result<Started, handle::Error> {
+        Ok(self.lane().await?.start(start, by).await?)
+    }
+
+    /// Gives a word to a live execution: cancel, pause, an answer to a question, and so on. Returns once it is durable.
+    ///
+    /// # Errors
+    /// If the word does not fit; the error says what the execution waits for. If this process does not own the partition.
+    pub async fn say(
+        &self,
+        execution: &ExecutionId,
+        word: Say,
+        by: By,
+    ) -> Result<(), handle::Error> {
+        Ok(self.lane().await?.say(execution, word, by).await?)
+    }
+
+    /// Waits until an execution has ended.
+    ///
+    /// # Errors
+    /// If it has not ended within this time, there is no such execution, or this process does not own the partition.
+    pub async fn wait_execution(
+        &self,
+        execution: &ExecutionId,
+        within: Duration,
+    ) -> Result<Ended, handle::Error> {
+        Ok(self.lane().await?.wait(execution, within).await?)
+    }
+
+    /// A live execution: its machines, and what each of them waits for. `None`: it is not live.
+    ///
+    /// # Errors
+    /// If this process does not own the partition.
+    pub async fn execution(
+        &self,
+        execution: &ExecutionId,
+    ) -> Result<Option<Execution>, handle::Error> {
+        Ok(self.lane().await?.live(execution).await?)
+    }
+
+    /// All live executions, sorted by id.
+    ///
+    /// # Errors
+    /// If this process does not own the partition.
+    pub async fn executions(&self) -> Result<Vec<Execution>, handle::Error> {
+        Ok(self.lane().await?.all_live().await?)
+    }
+
+    /// An execution that has ended. `None`: it is live, or is not kept any more.
+    ///
+    /// # Errors
+    /// If the store cannot be read, or this process does not own the partition.
+    pub async fn ended_execution(
+        &self,
+        execution: &ExecutionId,
+    ) -> Result<Option<Ended>, handle::Error> {
+        Ok(self.lane().await?.ended(execution).await?)
+    }
+
+    /// The log of an execution, oldest entry first, as far as it is kept.
+    ///
+    /// # Errors
+    /// If the store cannot be read, or this process does not own the partition.
+    pub async fn execution_log(
+        &self,
+        execution: &ExecutionId,
+    ) -> Result<Vec<Entry>, handle::Error> {
+        Ok(self.lane().await?.log(execution).await?)
+    }
+
+    /// The output that a machine of an execution has left. `None`: it left none.
+    ///
+    /// # Errors
+    /// If the store cannot be read, or this process does not own the partition.
+    pub async fn execution_output(
+        &self,
+        execution: &ExecutionId,
+        machine: &MachineName,
+    ) -> Result<Option<Value>, handle::Error> {
+        Ok(self.lane().await?.output(execution, machine).await?)
+    }
+}
