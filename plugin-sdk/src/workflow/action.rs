@@ -56,7 +56,7 @@ pub struct Action {
     pub at_most: Option<u32>,
 }
 
-/// What an action does.
+/// What an action does when it begins, with the outcomes that it can have.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Task {
