@@ -22,6 +22,18 @@ pub(super) struct Condition {
     parts: Vec<Condition>,
 }
 
+/// What compiled guards see: the number of the state at each place of a position.
+pub(super) trait Places {
+    /// The number of the state at a place.
+    fn state(&self, place: usize) -> u8;
+}
+
+impl Places for [u8] {
+    fn state(&self, place: usize) -> u8 {
+        self[place]
+    }
+}
+
 /// Holds while the state at one place of a position is in the set.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Set {
@@ -144,8 +156,8 @@ impl Condition {
     }
 
     /// Whether the condition holds at a position.
-    pub(super) fn holds(&self, places: &[u8]) -> bool {
-        let holds = |set: &Set| set.states >> places[usize::from(set.place)] & 1 == 1;
+    pub(super) fn holds(&self, places: &(impl Places + ?Sized)) -> bool {
+        let holds = |set: &Set| set.states >> places.state(usize::from(set.place)) & 1 == 1;
         match self.all {
             true => self.sets.iter().all(holds) && self.parts.iter().all(|it| it.holds(places)),
             false => self.sets.iter().any(holds) || self.parts.iter().any(|it| it.holds(places)),

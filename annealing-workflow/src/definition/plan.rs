@@ -6,7 +6,7 @@ use plugin_sdk::workflow::{Action, Guard, Machine, MachineName, StateName, is};
 
 use super::{
     clause::GuardOf,
-    condition::{Compiler, Condition, Names},
+    condition::{Compiler, Condition, Names, Places},
     data::Definition,
     error::Problem,
     position::{CANCELLED, MachineNo, StateNo},
@@ -92,18 +92,18 @@ impl Plan {
     }
 
     /// Whether an execution that ended here succeeded.
-    pub(super) fn ended_well(&self, places: &[u8]) -> bool {
+    pub(super) fn ended_well(&self, places: &(impl Places + ?Sized)) -> bool {
         self.ends_well.holds(places)
     }
 
     /// Whether an execution that ended here, and did not succeed, failed.
-    pub(super) fn ended_badly(&self, places: &[u8]) -> bool {
+    pub(super) fn ended_badly(&self, places: &(impl Places + ?Sized)) -> bool {
         self.failed.holds(places) || self.ends_badly.holds(places)
     }
 
     /// Whether an execution that ended here would be stuck.
-    pub(super) fn is_stuck(&self, places: &[u8]) -> bool {
-        places[CANCELLED] == 0 && !self.ended_well(places) && !self.ended_badly(places)
+    pub(super) fn is_stuck(&self, places: &(impl Places + ?Sized)) -> bool {
+        places.state(CANCELLED) == 0 && !self.ended_well(places) && !self.ended_badly(places)
     }
 
     /// The number of a machine, by its name.
@@ -117,13 +117,17 @@ impl Plan {
     }
 
     /// The action of a machine in its present state.
-    pub(super) fn step(&self, machine: MachineNo, places: &[u8]) -> Option<&Step> {
-        let state = places[machine.place()];
+    pub(super) fn step(
+        &self,
+        machine: MachineNo,
+        places: &(impl Places + ?Sized),
+    ) -> Option<&Step> {
+        let state = places.state(machine.place());
         self.machines[machine.index()].actions[usize::from(state)].as_ref()
     }
 
     /// Whether the action of a machine in its present state is enabled.
-    pub(super) fn is_enabled(&self, machine: MachineNo, places: &[u8]) -> bool {
+    pub(super) fn is_enabled(&self, machine: MachineNo, places: &(impl Places + ?Sized)) -> bool {
         let step = self.step(machine, places);
         step.is_some_and(|step| step.is_enabled(places))
     }
@@ -142,8 +146,8 @@ impl Step {
         !self.cleans_up && places.contains(&CANCELLED)
     }
 
-    pub(super) fn is_enabled(&self, places: &[u8]) -> bool {
-        (self.cleans_up || places[CANCELLED] == 0) && self.guard.holds(places)
+    pub(super) fn is_enabled(&self, places: &(impl Places + ?Sized)) -> bool {
+        (self.cleans_up || places.state(CANCELLED) == 0) && self.guard.holds(places)
     }
 }
 

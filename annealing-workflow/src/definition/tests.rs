@@ -1,21 +1,19 @@
-//! Tests of building, extending and loading workflows.
+//! Tests of building workflows, of their guards and of their ends.
 
 use std::time::Duration;
 
 use plugin_sdk::workflow::{
-    Action, Guard, MAX_INPUT, MAX_MACHINES, Machine, MachineName, StateName, all, any, cancelled,
-    is, not,
+    Action, Guard, Machine, MachineName, StateName, all, any, cancelled, is, not,
 };
-use prodspec_model::{Digest, canonical};
-use serde_json::json;
 
 use super::{
-    Definition, Error, FalseClause, GuardOf, LoadError, Outcome, Position, Problem, Transition,
-    Workflow,
+    Definition, Error, FalseClause, GuardOf, Outcome, Position, Problem, Transition, Workflow,
 };
 
-/// The workflow of the documentation, with these ends beside those that are always bad.
-fn season(ends_badly: Guard) -> Result<Workflow, Error> {
+mod later;
+
+/// The workflow of the documentation.
+fn season() -> Workflow {
     let undo = any([
         is("verify", "failed"),
         is("posters", "failed"),
@@ -38,12 +36,9 @@ fn season(ends_badly: Guard) -> Result<Workflow, Error> {
                 .when(all([is("load", "done"), undo])),
         )
         .ends_well(is("publish", "done"))
-        .ends_badly(ends_badly)
+        .ends_badly(any([is("go", "no"), is("undo", "done")]))
         .build()
-}
-
-fn whole_season() -> Workflow {
-    season(any([is("go", "no"), is("undo", "done")])).unwrap()
+        .unwrap()
 }
 
 /// The position with these machines in these states and the others in their first.
@@ -81,7 +76,7 @@ fn one(machine: Machine) -> Definition {
 
 #[test]
 fn r28_actions_are_enabled_by_the_states_of_other_machines() {
-    let season = whole_season();
+    let season = season();
     let at = |states: &[(&str, &str)]| enabled(&season, &position(&season, states));
     assert_eq!(at(&[]), ["load", "posters"]);
     assert_eq!(at(&[("load", "done")]), ["verify", "posters"]);
@@ -97,7 +92,7 @@ fn r28_actions_are_enabled_by_the_states_of_other_machines() {
 
 #[test]
 fn r28_cancel_enables_clean_up_and_disables_the_rest() {
-    let season = whole_season();
+    let season = season();
     let mut at = position(&season, &[("load", "done")]);
     at.cancel();
     assert_eq!(enabled(&season, &at), ["undo"]);
@@ -109,7 +104,7 @@ fn r28_cancel_enables_clean_up_and_disables_the_rest() {
 
 #[test]
 fn r28_change_of_a_machine_concerns_the_guards_that_mention_it() {
-    let season = whole_season();
+    let season = season();
     let no = |name: &str| season.machine_no(&MachineName::from(name)).unwrap();
     assert_eq!(season.mentioning(no("load")), [no("verify"), no("undo")]);
     let again = season.depending([no("verify")]);
@@ -121,7 +116,7 @@ fn r28_change_of_a_machine_concerns_the_guards_that_mention_it() {
 
 #[test]
 fn r28_outcome_leads_to_its_state_and_another_one_nowhere() {
-    let season = whole_season();
+    let season = season();
     let go = season.machine_no(&MachineName::from("go")).unwrap();
     let first = season.first().state(go);
     let leads = |outcome: &str| season.leads(go, first, &StateName::from(outcome));
@@ -193,7 +188,7 @@ fn r28_actions_that_cannot_be_run_are_refused() {
 
 #[test]
 fn r29_workflows_of_the_documentation_are_accepted() {
-    let exploration = whole_season().exploration().unwrap();
+    let exploration = season().exploration().unwrap();
     assert!(exploration.complete, "{exploration:?}");
     let bad = [
         is("put-back", "done"),
@@ -330,7 +325,7 @@ fn r29_loop_that_can_run_out_ends_as_expired() {
 
 #[test]
 fn r29_outcome_is_a_function_of_the_states() {
-    let season = whole_season();
+    let season = season();
     let outcome = |states: &[(&str, &str)], cancelled: bool| {
         let mut position = position(&season, states);
         if cancelled {
@@ -389,123 +384,4 @@ fn r29_never_reached_is_found_beside_too_many_states() {
         found[0].contains("the action of `never` in `waiting` is never enabled"),
         "{found:?}"
     );
-}
-
-#[test]
-fn r31_added_machines_are_explored_from_the_present_states() {
-    let plan = one(Machine::calls("plan", "plan")).build().unwrap();
-    let now = position(&plan, &[("plan", "done")]);
-    let batch = |n: usize| {
-        let machine = Machine::calls(format!("batch-{n}").as_str(), "deploy");
-        match n {
-            0 => machine.when(is("plan", "done")),
-            _ => machine.when(is(format!("batch-{}", n - 1).as_str(), "done")),
-        }
-    };
-    let longer = plan.extended((0..3).map(batch), &now, &[]).unwrap();
-    let now = longer.extend(&now);
-    assert_eq!(enabled(&longer, &now), ["batch-0"]);
-    assert_eq!((plan.len(), longer.len()), (1, 4));
-    assert_ne!(plan.digest(), longer.digest());
-}
-
-#[test]
-fn r31_added_machines_that_do_not_fit_are_refused_as_a_whole() {
-    let plan = one(Machine::calls("plan", "plan").outcomes(["more"]));
-    let plan = plan.ends_badly(is("plan", "more")).build().unwrap();
-    let now = position(&plan, &[("plan", "done")]);
-    let add = |machines: Vec<Machine>| texts(plan.extended(machines, &now, &[]));
-    let same = add(vec![
-        Machine::calls("new", "f"),
-        Machine::calls("plan", "f"),
-    ]);
-    assert_eq!(
-        same,
-        ["more than one machine is named `plan`; rename all but one"]
-    );
-    let dangling = add(vec![Machine::calls("new", "f").when(is("other", "done"))]);
-    assert!(
-        dangling[0].contains("names the machine `other`"),
-        "{dangling:?}"
-    );
-    let past = add(vec![Machine::calls("new", "f").when(is("plan", "more"))]);
-    assert!(
-        past[0].contains("never enabled"),
-        "`plan` is done already: {past:?}"
-    );
-    let many = add((0..MAX_MACHINES)
-        .map(|n| Machine::calls(format!("m{n}").as_str(), "f"))
-        .collect());
-    assert!(
-        many[0].contains("1001 machines, more than 1000"),
-        "{many:?}"
-    );
-}
-
-#[test]
-fn r31_call_in_flight_counts_when_machines_are_added() {
-    // `a` is in flight although its guard does not hold any more; its outcome enables the new machine.
-    let workflow = Workflow::new("w")
-        .machine(Machine::calls("a", "f").when(is("b", "waiting")))
-        .machine(Machine::calls("b", "g"))
-        .ends_well(is("b", "done"))
-        .build()
-        .unwrap();
-    let now = position(&workflow, &[("b", "done")]);
-    let a = workflow.machine_no(&"a".into()).unwrap();
-    let new = || [Machine::calls("new", "f").when(is("a", "done"))];
-    assert!(workflow.extended(new(), &now, &[a]).is_ok());
-    assert!(workflow.extended(new(), &now, &[]).is_err());
-}
-
-#[test]
-fn r41_limits_are_named() {
-    assert_eq!(problems(Workflow::new("w").build()), [Problem::NoMachine]);
-    let many = (0..=MAX_MACHINES).map(|n| Machine::calls(format!("m{n}").as_str(), "f"));
-    let built = Workflow::new("w").machines(many).ends_well(Guard::always());
-    assert_eq!(problems(built.build()), [Problem::TooManyMachines(1001)]);
-    let large = json!("x".repeat(MAX_INPUT));
-    let found = texts(one(Machine::calls("a", "f").input(large.clone())).build());
-    assert!(
-        found[0].contains("has an input of 65538 bytes, more than 65536"),
-        "{found:?}"
-    );
-    let several = ["a", "b", "c", "d"].map(|name| Machine::calls(name, "f").input(large.clone()));
-    let built = Workflow::new("w")
-        .machines(several)
-        .ends_well(Guard::always());
-    assert!(matches!(
-        problems(built.build())[..],
-        [Problem::TooLarge(_)]
-    ));
-    let states: Vec<String> = (0..64).map(|n| format!("s{n}")).collect();
-    let built = one(Machine::asks(
-        "a",
-        "Which?",
-        states.iter().map(String::as_str),
-    ));
-    assert!(texts(built.build())[0].contains("65 states, more than 64"));
-    let built = Workflow::new("w").machine(Machine::calls("a", "f"));
-    assert_eq!(problems(built.build()), [Problem::NoGoodEnd]);
-}
-
-#[test]
-fn r42_stored_definition_is_loaded_under_its_digest() {
-    let season = whole_season();
-    let json = canonical::to_bytes(season.definition()).unwrap();
-    let loaded = Workflow::load(&json).unwrap();
-    assert_eq!(loaded.definition(), season.definition());
-    assert_eq!(loaded.digest(), season.digest());
-    assert_eq!(loaded.exploration(), None);
-    // A newer version added a field: it is ignored, and the digest is that of the stored bytes.
-    let mut newer: serde_json::Value = serde_json::from_slice(&json).unwrap();
-    newer["from_a_newer_version"] = json!(1);
-    let newer = serde_json::to_vec(&newer).unwrap();
-    let loaded = Workflow::load(&newer).unwrap();
-    assert_eq!(loaded.definition(), season.definition());
-    assert_eq!(loaded.digest(), Digest::of(&newer));
-    assert!(matches!(
-        Workflow::load(b"{}"),
-        Err(LoadError::Unreadable(_))
-    ));
 }

@@ -308,7 +308,7 @@ fn stuck(
     let name = |machine: MachineNo| definition.machines[machine.index()].name.clone();
     let mut transition = |by: &Move| match *by {
         Move::Outcome(machine, target) => {
-            let step = plan.step(machine, &places)?;
+            let step = plan.step(machine, places.as_slice())?;
             let (outcome, to) = step.targets.get(usize::from(target))?;
             places[machine.place()] = *to;
             Some(Transition::Outcome {

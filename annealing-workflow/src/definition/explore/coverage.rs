@@ -1,6 +1,5 @@
 //! Which states and actions have been seen in an exploration, and which can be reached at all.
 
-use super::moves::Here;
 use crate::definition::{
     plan::Plan,
     position::{CANCELLED, MachineNo},
@@ -36,18 +35,19 @@ impl Coverage {
         self.missing == 0
     }
 
-    /// Notes the states and the enabled actions of one position.
-    pub(super) fn note(&mut self, here: &Here) {
-        for index in self.since..self.reached.len() {
-            let state = 1 << here.places[MachineNo::new(index).place()];
-            if self.reached[index] & state == 0 {
-                self.reached[index] |= state;
-                self.missing -= 1;
-            }
-            if here.enabled[index] && self.enabled[index] & state == 0 {
-                self.enabled[index] |= state;
-                self.missing -= 1;
-            }
+    /// Notes the state of a machine and whether its action is enabled.
+    pub(super) fn note(&mut self, machine: MachineNo, state: u8, enabled: bool) {
+        let (index, state) = (machine.index(), 1 << state);
+        if index < self.since {
+            return;
+        }
+        if self.reached[index] & state == 0 {
+            self.reached[index] |= state;
+            self.missing -= 1;
+        }
+        if enabled && self.enabled[index] & state == 0 {
+            self.enabled[index] |= state;
+            self.missing -= 1;
         }
     }
 

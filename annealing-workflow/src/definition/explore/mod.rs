@@ -10,10 +10,11 @@ mod seen;
 mod walk;
 
 pub(super) use self::moves::Move;
-use self::{coverage::Coverage, moves::Here, packing::Packing, seen::Seen};
+use self::{coverage::Coverage, moves::Moves, packing::Mark, seen::Seen};
 use super::{
+    condition::Places,
     plan::Plan,
-    position::{MachineNo, Position},
+    position::{CANCELLED, MachineNo, Position},
 };
 
 /// Maximum number of positions that are explored.
@@ -55,7 +56,7 @@ pub(super) fn explore(plan: &Plan, start: &Start<'_>) -> Explored {
     let mut stuck = explorer.drain(MAX_EXPLORED);
     let complete = explorer.seen.len() <= MAX_EXPLORED;
     if !complete && stuck.is_none() {
-        stuck = walk::stuck_end(plan, &explorer.first);
+        stuck = walk::stuck_end(&explorer.moves, explorer.seen.state(0));
     }
     let covered = stuck.is_some() || explorer.cancel(MAX_EXPLORED, true);
     let coverage = match covered {
@@ -67,75 +68,50 @@ pub(super) fn explore(plan: &Plan, start: &Start<'_>) -> Explored {
             states: explorer.seen.len().min(MAX_EXPLORED),
             complete,
         },
-        stuck: stuck.map(|(path, places)| (path, Position::of(places))),
+        stuck,
         coverage,
     }
 }
 
 #[derive(Debug)]
 struct Explorer<'a> {
-    plan: &'a Plan,
-    packing: Packing,
+    moves: Moves<'a>,
     seen: Seen,
     /// The number of the next state to look at.
     next: usize,
     coverage: Coverage,
-    first: Here,
-    here: Here,
     /// The packed state after a move.
     after: Vec<u64>,
 }
 
 impl<'a> Explorer<'a> {
     fn new(plan: &'a Plan, start: &Start<'_>) -> Self {
-        let machines = plan.machines.len();
-        let mut first = Here {
-            places: start.position.places().to_vec(),
-            going_on: vec![false; machines],
-            enabled: vec![false; machines],
-        };
-        first.look(plan);
-        for machine in start.in_flight {
-            first.going_on[machine.index()] = !first.enabled[machine.index()];
-        }
-        let packing = Packing::of(plan);
-        let mut seen = Seen::new(packing.words());
-        seen.insert(&packing.pack(&first.places, &first.going_on), None);
-        Self {
-            plan,
-            after: vec![0; packing.words()],
-            packing,
+        let moves = Moves::of(plan);
+        let first = moves.first(start.position, start.in_flight);
+        let mut seen = Seen::new(moves.packing.words(), moves.packing.key());
+        seen.insert(&first, None);
+        let mut explorer = Self {
+            moves,
             seen,
             next: 0,
             coverage: Coverage::new(plan, start.since),
-            here: first.clone(),
-            first,
-        }
-    }
-
-    /// Goes to the state with the number `number`.
-    fn go(&mut self, number: usize) {
-        let Here {
-            places, going_on, ..
-        } = &mut self.here;
-        self.packing
-            .unpack(self.seen.state(number), places, going_on);
-        self.here.look(self.plan);
+            after: first,
+        };
+        plan.numbers().for_each(|machine| explorer.note(machine));
+        explorer
     }
 
     /// Looks at all states that were found and not looked at yet, while there are at most `limit`. Returns the path to
-    /// the first end that is stuck, and the places there.
-    fn drain(&mut self, limit: usize) -> Option<(Vec<Move>, Vec<u8>)> {
-        let mut moves = Vec::new();
+    /// the first end that is stuck, and the position there.
+    fn drain(&mut self, limit: usize) -> Option<(Vec<Move>, Position)> {
+        let mut open = Vec::new();
         while self.next < self.seen.len() && self.seen.len() <= limit {
-            self.go(self.next);
-            self.coverage.note(&self.here);
-            moves.clear();
-            self.here.moves(self.plan, |by| moves.push(by));
-            if moves.is_empty() && self.plan.is_stuck(&self.here.places) {
-                return Some((self.seen.path(self.next), self.here.places.clone()));
+            let here = self.seen.state(self.next);
+            self.moves.list(here, &mut open);
+            if open.is_empty() && self.moves.plan.is_stuck(&self.moves.packed(here)) {
+                return Some((self.seen.path(self.next), self.moves.packing.position(here)));
             }
-            for &by in &moves {
+            for &by in &open {
                 self.make(self.next, by);
             }
             self.next += 1;
@@ -143,18 +119,35 @@ impl<'a> Explorer<'a> {
         None
     }
 
-    /// Adds the state to which a move leads from the state `from`, which is the present one.
+    /// Adds the state to which a move leads from the state `from`.
     fn make(&mut self, from: usize, by: Move) {
         self.after.copy_from_slice(self.seen.state(from));
-        let (packing, after) = (&self.packing, &mut self.after);
-        let undo = self.here.make(self.plan, by, |machine, mark| {
-            packing.set_going_on(after, machine.index(), mark);
-        });
-        if let Some(place) = undo.place() {
-            packing.set_place(after, place, self.here.places[place]);
+        self.moves.make(&mut self.after, by);
+        if !self.seen.insert(&self.after, Some((from, by))) || self.coverage.is_complete() {
+            return;
         }
-        self.seen.insert(after, Some((from, by)));
-        self.here.undo(undo);
+        let place = match by {
+            Move::Outcome(machine, _) => {
+                self.note(machine);
+                machine.place()
+            }
+            Move::Cancel => CANCELLED,
+            Move::Withdraw(_) => return,
+        };
+        let plan = self.moves.plan;
+        plan.mentioning[place]
+            .iter()
+            .for_each(|machine| self.note(*machine));
+    }
+
+    /// Notes the state of a machine after a move.
+    fn note(&mut self, machine: MachineNo) {
+        let state = self.moves.packed(&self.after).state(machine.place());
+        let enabled = self
+            .moves
+            .packing
+            .is_marked(&self.after, Mark::Enabled, machine);
+        self.coverage.note(machine, state, enabled);
     }
 
     /// Explores the states after a cancel, while there are at most `limit` states in all. `enough`: stops as soon as
@@ -168,7 +161,6 @@ impl<'a> Explorer<'a> {
             if self.seen.len() > limit {
                 return false;
             }
-            self.go(number);
             self.make(number, Move::Cancel);
             self.drain(limit);
         }

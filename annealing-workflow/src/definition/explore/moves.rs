@@ -1,8 +1,13 @@
 //! What can happen next at a position: outcomes of actions that are enabled or go on, withdrawals, cancelling.
+//!
+//! An action that is enabled may have begun or be due; both report an outcome later, so nothing tells them apart. When its
+//! guard stops to hold, a call that has begun goes on to its outcome, and one that is due is withdrawn. Such an action is
+//! marked as going on until one of both happens, or until its guard holds again.
 
+use super::packing::{Mark, Packed, Packing};
 use crate::definition::{
     plan::Plan,
-    position::{CANCELLED, MachineNo},
+    position::{CANCELLED, MachineNo, Position},
 };
 
 /// One thing that can happen at a position.
@@ -16,108 +21,94 @@ pub(in crate::definition) enum Move {
     Cancel,
 }
 
-/// A position with what goes on: what exploration knows at one moment.
-///
-/// An action that is enabled may have begun or be due; both report an outcome later, so nothing tells them apart. When
-/// its guard stops to hold, a call that has begun goes on to its outcome, and one that is due is withdrawn. Such an action
-/// is marked until one of both happens, or until its guard holds again.
-#[derive(Debug, Clone)]
-pub(super) struct Here {
-    pub(super) places: Vec<u8>,
-    /// By number of the machine: its action is not enabled but may have begun.
-    pub(super) going_on: Vec<bool>,
-    /// By number of the machine: its action is enabled.
-    pub(super) enabled: Vec<bool>,
+/// The moves of a workflow on packed positions.
+#[derive(Debug)]
+pub(super) struct Moves<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) packing: Packing,
 }
 
-impl Here {
-    /// Computes which actions are enabled, after the places have changed.
-    pub(super) fn look(&mut self, plan: &Plan) {
-        for machine in plan.numbers() {
-            self.enabled[machine.index()] = plan.is_enabled(machine, &self.places);
-        }
+impl<'a> Moves<'a> {
+    pub(super) fn of(plan: &'a Plan) -> Self {
+        let packing = Packing::of(plan);
+        Self { plan, packing }
     }
 
-    /// Calls `each` for everything that can happen but cancelling.
-    pub(super) fn moves(&self, plan: &Plan, mut each: impl FnMut(Move)) {
-        for machine in plan.numbers() {
-            let goes_on = self.going_on[machine.index()];
-            if !goes_on && !self.enabled[machine.index()] {
-                continue;
-            }
-            let targets = plan
-                .step(machine, &self.places)
-                .map_or(0, |step| step.targets.len());
-            for target in 0..targets {
-                // An action has at most as many targets as its machine has states: 64.
-                each(Move::Outcome(machine, target as u8));
-            }
-            if goes_on {
-                each(Move::Withdraw(machine));
-            }
+    /// Packs a position, with calls in flight of the machines `in_flight`.
+    pub(super) fn first(&self, position: &Position, in_flight: &[MachineNo]) -> Vec<u64> {
+        let mut words = vec![0; self.packing.words()];
+        for (place, state) in position.places().iter().enumerate() {
+            self.packing.set_state(&mut words, place, *state);
         }
+        for machine in self.plan.numbers() {
+            let enabled = self.plan.is_enabled(machine, position.places());
+            self.packing
+                .mark(&mut words, Mark::Enabled, machine, enabled);
+            let goes_on = !enabled && in_flight.contains(&machine);
+            self.packing
+                .mark(&mut words, Mark::GoingOn, machine, goes_on);
+        }
+        words
     }
 
-    /// Makes a move on the places, and calls `mark` for each mark of an action that changes. [`undo`](Self::undo) takes
-    /// back what it changed.
-    pub(super) fn make(
-        &mut self,
-        plan: &Plan,
-        by: Move,
-        mut mark: impl FnMut(MachineNo, bool),
-    ) -> Undo {
-        let (place, to) = match by {
+    pub(super) fn packed<'w>(&'w self, words: &'w [u64]) -> Packed<'w> {
+        let packing = &self.packing;
+        Packed { packing, words }
+    }
+
+    /// Replaces `moves` by everything that can happen but cancelling.
+    pub(super) fn list(&self, words: &[u64], moves: &mut Vec<Move>) {
+        moves.clear();
+        self.packing.active(words, |machine| {
+            let step = self.plan.step(machine, &self.packed(words));
+            // An action has at most as many targets as its machine has states: 64.
+            let targets = step.map_or(0, |step| step.targets.len() as u8);
+            moves.extend((0..targets).map(|target| Move::Outcome(machine, target)));
+            if self.packing.is_marked(words, Mark::GoingOn, machine) {
+                moves.push(Move::Withdraw(machine));
+            }
+        });
+    }
+
+    /// Makes a move.
+    pub(super) fn make(&self, words: &mut [u64], by: Move) {
+        let place = match by {
             Move::Withdraw(machine) => {
-                mark(machine, false);
-                return Undo(None);
+                self.packing.mark(words, Mark::GoingOn, machine, false);
+                return;
             }
             Move::Outcome(machine, target) => {
-                let step = plan.step(machine, &self.places);
+                let step = self.plan.step(machine, &self.packed(words));
                 let to = step.map_or(0, |step| step.targets[usize::from(target)].1);
-                mark(machine, false);
-                (machine.place(), to)
+                self.packing.set_state(words, machine.place(), to);
+                self.packing.mark(words, Mark::GoingOn, machine, false);
+                let enabled = self.plan.is_enabled(machine, &self.packed(words));
+                self.packing.mark(words, Mark::Enabled, machine, enabled);
+                machine.place()
             }
-            Move::Cancel => (CANCELLED, 1),
+            Move::Cancel => {
+                self.packing.set_state(words, CANCELLED, 1);
+                CANCELLED
+            }
         };
-        let undo = Undo(Some((place, self.places[place])));
-        self.places[place] = to;
-        for &machine in &plan.mentioning[place] {
-            if machine.place() == place {
-                continue;
-            }
-            let now = plan.is_enabled(machine, &self.places);
-            let (enabled, marked) = (
-                self.enabled[machine.index()],
-                self.going_on[machine.index()],
-            );
-            let goes_on = || {
-                plan.step(machine, &self.places)
-                    .is_some_and(|step| step.goes_on)
-            };
-            if marked && now {
-                mark(machine, false);
-            } else if enabled && !now && goes_on() {
-                mark(machine, true);
+        for &machine in &self.plan.mentioning[place] {
+            if machine.place() != place {
+                self.judge(words, machine);
             }
         }
-        undo
     }
 
-    /// Takes back a move on the places.
-    pub(super) fn undo(&mut self, undo: Undo) {
-        if let Undo(Some((place, was))) = undo {
-            self.places[place] = was;
+    /// Marks anew whether the action of a machine is enabled, after the state of another one has changed.
+    fn judge(&self, words: &mut [u64], machine: MachineNo) {
+        let enabled = self.plan.is_enabled(machine, &self.packed(words));
+        if enabled {
+            self.packing.mark(words, Mark::Enabled, machine, true);
+            self.packing.mark(words, Mark::GoingOn, machine, false);
+        } else if self.packing.is_marked(words, Mark::Enabled, machine) {
+            let step = self.plan.step(machine, &self.packed(words));
+            let goes_on = step.is_some_and(|step| step.goes_on);
+            self.packing.mark(words, Mark::Enabled, machine, false);
+            self.packing.mark(words, Mark::GoingOn, machine, goes_on);
         }
-    }
-}
-
-/// The place that a move changed, with its state before.
-#[derive(Debug)]
-pub(super) struct Undo(Option<(usize, u8)>);
-
-impl Undo {
-    /// The place that the move changed.
-    pub(super) fn place(&self) -> Option<usize> {
-        self.0.map(|(place, _)| place)
     }
 }

@@ -1,15 +1,20 @@
-//! States of the exploration packed into words: a few bits for each machine, so that sets of states are small.
+//! Positions of the exploration packed into words: a few bits for each machine, so that sets of positions are small.
 
-use crate::definition::{plan::Plan, position::CANCELLED};
+use crate::definition::{
+    condition::Places,
+    plan::Plan,
+    position::{CANCELLED, MachineNo, Position},
+};
 
-/// Where the state of each machine, and the mark of an action that goes on, is in the words of a packed state.
+/// Where the parts of a packed position are: the states of the machines, then a mark for each machine whose action goes
+/// on, then one for each whose action is enabled.
+///
+/// The last follow from the states, so they are no part of the key by which positions are compared.
 #[derive(Debug)]
 pub(super) struct Packing {
     places: Vec<Field>,
-    /// By number of the machine. In words of their own: nearly always they are zero.
-    going_on: Vec<Field>,
-    /// The first word of the marks.
-    marks: usize,
+    going_on: usize,
+    enabled: usize,
     words: usize,
 }
 
@@ -20,60 +25,93 @@ struct Field {
     bits: u8,
 }
 
+/// A mark of each machine.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Mark {
+    /// The action is not enabled any more but may have begun.
+    GoingOn,
+    /// The action is enabled.
+    Enabled,
+}
+
+/// A packed position, for guards.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Packed<'a> {
+    pub(super) packing: &'a Packing,
+    pub(super) words: &'a [u64],
+}
+
+impl Places for Packed<'_> {
+    fn state(&self, place: usize) -> u8 {
+        self.packing.places[place].get(self.words)
+    }
+}
+
 impl Packing {
     pub(super) fn of(plan: &Plan) -> Self {
         let mut layout = Layout::default();
         let mut places = vec![layout.field(1)];
         debug_assert_eq!(places.len(), CANCELLED + 1);
         for machine in &plan.machines {
-            let last = machine.states.len().saturating_sub(1);
-            places.push(layout.field((u64::BITS - (last as u64).leading_zeros()) as u8));
+            let last = machine.states.len().saturating_sub(1) as u64;
+            places.push(layout.field((u64::BITS - last.leading_zeros()) as u8));
         }
-        let marks = layout.next_word();
-        let going_on = plan.machines.iter().map(|_| layout.field(1)).collect();
+        let marks = plan.machines.len().div_ceil(64);
+        let going_on = layout.word as usize + 1;
         Self {
             places,
             going_on,
-            marks,
-            words: layout.next_word(),
+            enabled: going_on + marks,
+            words: going_on + 2 * marks,
         }
     }
 
-    /// The number of words of a packed state.
+    /// The number of words of a packed position.
     pub(super) fn words(&self) -> usize {
         self.words
     }
 
-    pub(super) fn set_place(&self, words: &mut [u64], place: usize, state: u8) {
+    /// The number of words by which positions are compared; they come first.
+    pub(super) fn key(&self) -> usize {
+        self.enabled
+    }
+
+    pub(super) fn set_state(&self, words: &mut [u64], place: usize, state: u8) {
         self.places[place].set(words, state);
     }
 
-    pub(super) fn set_going_on(&self, words: &mut [u64], machine: usize, goes_on: bool) {
-        self.going_on[machine].set(words, goes_on.into());
+    pub(super) fn mark(&self, words: &mut [u64], mark: Mark, machine: MachineNo, set: bool) {
+        let (word, bit) = self.at(mark, machine);
+        words[word] = words[word] & !(1 << bit) | u64::from(set) << bit;
     }
 
-    pub(super) fn pack(&self, places: &[u8], going_on: &[bool]) -> Vec<u64> {
-        let mut words = vec![0; self.words];
-        for (field, state) in self.places.iter().zip(places) {
-            field.set(&mut words, *state);
-        }
-        for (field, mark) in self.going_on.iter().zip(going_on) {
-            field.set(&mut words, (*mark).into());
-        }
-        words
+    pub(super) fn is_marked(&self, words: &[u64], mark: Mark, machine: MachineNo) -> bool {
+        let (word, bit) = self.at(mark, machine);
+        words[word] >> bit & 1 == 1
     }
 
-    pub(super) fn unpack(&self, words: &[u64], places: &mut [u8], going_on: &mut [bool]) {
-        for (field, state) in self.places.iter().zip(places) {
-            *state = field.get(words);
+    fn at(&self, mark: Mark, machine: MachineNo) -> (usize, usize) {
+        let first = match mark {
+            Mark::GoingOn => self.going_on,
+            Mark::Enabled => self.enabled,
+        };
+        (first + machine.index() / 64, machine.index() % 64)
+    }
+
+    /// Calls `each` for the machines with an action that is enabled or goes on, in order.
+    pub(super) fn active(&self, words: &[u64], mut each: impl FnMut(MachineNo)) {
+        for word in 0..self.enabled - self.going_on {
+            let mut bits = words[self.going_on + word] | words[self.enabled + word];
+            while bits != 0 {
+                each(MachineNo::new(word * 64 + bits.trailing_zeros() as usize));
+                bits &= bits - 1;
+            }
         }
-        if words[self.marks..].iter().all(|word| *word == 0) {
-            going_on.fill(false);
-            return;
-        }
-        for (field, mark) in self.going_on.iter().zip(going_on) {
-            *mark = field.get(words) == 1;
-        }
+    }
+
+    /// The states alone, one byte each.
+    pub(super) fn position(&self, words: &[u64]) -> Position {
+        Position::of(self.places.iter().map(|field| field.get(words)).collect())
     }
 }
 
@@ -112,11 +150,5 @@ impl Layout {
         };
         self.used += bits;
         field
-    }
-
-    fn next_word(&mut self) -> usize {
-        self.word += 1;
-        self.used = 0;
-        self.word as usize
     }
 }

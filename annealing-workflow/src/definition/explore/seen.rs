@@ -8,6 +8,8 @@ use super::moves::Move;
 #[derive(Debug)]
 pub(super) struct Seen {
     words: usize,
+    /// The number of words by which states are compared; they come first.
+    key: usize,
     states: Vec<u64>,
     found_by: Vec<(u32, Option<Move>)>,
     /// Numbers of states by hash. Never iterated, so its order is not observed.
@@ -15,9 +17,10 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    pub(super) fn new(words: usize) -> Self {
+    pub(super) fn new(words: usize, key: usize) -> Self {
         Self {
             words,
+            key,
             states: Vec::new(),
             found_by: Vec::new(),
             table: HashTable::new(),
@@ -33,22 +36,22 @@ impl Seen {
         &self.states[number * self.words..][..self.words]
     }
 
-    /// Adds a state unless it is there. `from`: the state and the move that lead to it. `None`: a first state.
-    pub(super) fn insert(&mut self, packed: &[u64], from: Option<(usize, Move)>) {
-        let (words, states) = (self.words, &self.states);
-        let state = |number: u32| &states[number as usize * words..][..words];
-        let same = |number: &u32| state(*number) == packed;
-        let Entry::Vacant(free) = self
-            .table
-            .entry(hash(packed), same, |number| hash(state(*number)))
-        else {
-            return;
+    /// Adds a state unless it is there. `from`: the state and the move that lead to it. `None`: a first state. Returns
+    /// whether it was added.
+    pub(super) fn insert(&mut self, packed: &[u64], from: Option<(usize, Move)>) -> bool {
+        let (words, key, states) = (self.words, self.key, &self.states);
+        let state = |number: u32| &states[number as usize * words..][..key];
+        let same = |number: &u32| state(*number) == &packed[..key];
+        let rehash = |number: &u32| hash(state(*number));
+        let Entry::Vacant(free) = self.table.entry(hash(&packed[..key]), same, rehash) else {
+            return false;
         };
         // Far fewer states than `u32::MAX` are explored.
         free.insert(self.found_by.len() as u32);
         self.states.extend_from_slice(packed);
         let from = from.map_or((0, None), |(state, by)| (state as u32, Some(by)));
         self.found_by.push(from);
+        true
     }
 
     /// The moves that lead from a first state to the state `number`.

@@ -10,7 +10,7 @@ use plugin_sdk::workflow::{
 };
 use proptest::{prelude::*, sample::Index};
 
-use super::{Explorer, Start};
+use super::{Explorer, Start, packing::Mark};
 use crate::definition::{
     Definition, GuardOf, Outcome, Position, Problem, Transition, Workflow, check::check,
 };
@@ -142,15 +142,15 @@ fn explored(definition: &Definition) -> BTreeSet<World> {
     assert!(explorer.cancel(usize::MAX, false));
     let found = explorer.seen.len();
     let world = |number: usize| {
-        explorer.go(number);
-        let here = &explorer.here;
-        let position = Position::of(here.places.clone());
+        let state = explorer.seen.state(number);
+        let packing = &explorer.moves.packing;
+        let position = packing.position(state);
         let names = plan.numbers().zip(&definition.machines);
         let states = names.clone().map(|(number, machine)| {
             let state = plan.state(number, position.state(number));
             (machine.name.clone(), state.clone())
         });
-        let begun = names.filter(|(number, _)| here.going_on[number.index()]);
+        let begun = names.filter(|(number, _)| packing.is_marked(state, Mark::GoingOn, *number));
         World {
             states: states.collect(),
             cancelled: position.cancelled(),
@@ -317,7 +317,7 @@ fn replay(definition: &Definition, path: &[Transition]) -> World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn r29_explored_states_are_those_of_an_interpreter_of_guards(definition in definitions()) {

@@ -2,8 +2,8 @@
 
 use plugin_sdk::workflow::StateName;
 
-use super::moves::{Here, Move};
-use crate::definition::plan::Plan;
+use super::moves::{Move, Moves};
+use crate::definition::position::Position;
 
 /// Maximum number of executions in the sample.
 const WALKS: usize = 2_000;
@@ -11,34 +11,28 @@ const WALKS: usize = 2_000;
 /// Maximum number of transitions of one execution in the sample.
 const LENGTH: usize = 10_000;
 
-/// Maximum number of actions that are looked at for the sample. It bounds the time that the sample takes.
-const LOOKS: usize = 5_000_000;
+/// Maximum number of moves that are looked at for the sample. It bounds the time that the sample takes.
+const LOOKS: usize = 2_000_000;
 
 /// Runs executions whose next move is drawn, always the same ones. Returns the moves to an end that is stuck, and the
-/// places there, if one was found.
-pub(super) fn stuck_end(plan: &Plan, start: &Here) -> Option<(Vec<Move>, Vec<u8>)> {
+/// position there, if one was found.
+pub(super) fn stuck_end(moves: &Moves<'_>, start: &[u64]) -> Option<(Vec<Move>, Position)> {
     let mut draws = Draws(0x2545_F491_4F6C_DD1D);
     let mut looks = 0;
-    let mut moves = Vec::new();
+    let mut open = Vec::new();
     for _ in 0..WALKS {
-        let mut here = start.clone();
+        let mut here = start.to_vec();
         let mut path = Vec::new();
         while path.len() < LENGTH && looks < LOOKS {
-            looks += plan.machines.len();
-            here.look(plan);
-            moves.clear();
-            here.moves(plan, |by| moves.push(by));
-            let Some(by) = draws.one_move(plan, &here, &moves) else {
-                if plan.is_stuck(&here.places) {
-                    return Some((path, here.places));
+            moves.list(&here, &mut open);
+            looks += open.len();
+            let Some(by) = draws.one_move(moves, &here, &open) else {
+                if moves.plan.is_stuck(&moves.packed(&here)) {
+                    return Some((path, moves.packing.position(&here)));
                 }
                 break;
             };
-            let mut marks = Vec::new();
-            here.make(plan, by, |machine, mark| marks.push((machine, mark)));
-            for (machine, mark) in marks {
-                here.going_on[machine.index()] = mark;
-            }
+            moves.make(&mut here, by);
             path.push(by);
         }
     }
@@ -46,11 +40,12 @@ pub(super) fn stuck_end(plan: &Plan, start: &Here) -> Option<(Vec<Move>, Vec<u8>
 }
 
 /// Whether a move is an outcome `failed` or `expired`.
-fn fails(plan: &Plan, here: &Here, by: Move) -> bool {
+fn fails(moves: &Moves<'_>, here: &[u64], by: Move) -> bool {
     let Move::Outcome(machine, target) = by else {
         return false;
     };
-    plan.step(machine, &here.places).is_some_and(|step| {
+    let step = moves.plan.step(machine, &moves.packed(here));
+    step.is_some_and(|step| {
         let outcome = step.targets[usize::from(target)].0.as_str();
         [StateName::FAILED, StateName::EXPIRED].contains(&outcome)
     })
@@ -61,11 +56,12 @@ struct Draws(u64);
 
 impl Draws {
     /// Draws one of the moves. One that fails is drawn again most times, so that long workflows come to their ends.
-    fn one_move(&mut self, plan: &Plan, here: &Here, moves: &[Move]) -> Option<Move> {
-        let by = *self.one_of(moves)?;
-        let again = fails(plan, here, by) && self.one_of(&[true, true, true, false]) == Some(&true);
+    fn one_move(&mut self, moves: &Moves<'_>, here: &[u64], open: &[Move]) -> Option<Move> {
+        let by = *self.one_of(open)?;
+        let again =
+            fails(moves, here, by) && self.one_of(&[true, true, true, false]) == Some(&true);
         if again {
-            self.one_of(moves).copied()
+            self.one_of(open).copied()
         } else {
             Some(by)
         }
