@@ -107,41 +107,38 @@ impl Judge<'_> {
         clauses
     }
 
-    /// Adds the smallest parts of `guard` because of which it does not hold. Adds nothing if it holds.
-    fn explain(self, of: &GuardOf, guard: &Guard, clauses: &mut Vec<FalseClause>) {
-        if self.holds(guard) {
-            return;
-        }
-        let found = match guard {
-            Guard::All(parts) | Guard::Any(parts) if !parts.is_empty() => {
-                parts
-                    .iter()
-                    .for_each(|part| self.explain(of, part, clauses));
-                return;
+    /// Whether `guard` holds. If not, adds the smallest parts of it because of which it does not.
+    fn explain(self, of: &GuardOf, guard: &Guard, clauses: &mut Vec<FalseClause>) -> bool {
+        let before = clauses.len();
+        let mut found = None;
+        let holds = match guard {
+            Guard::All(parts) => {
+                let failing = parts.iter().filter(|part| !self.explain(of, part, clauses));
+                failing.count() == 0
             }
-            Guard::Is { machine, .. } => self.plan.number(machine).map(|machine| {
-                let state = self.position.state(machine);
-                self.plan.state(machine, state).clone()
-            }),
-            _ => None,
-        };
-        clauses.push(FalseClause {
-            of: of.clone(),
-            clause: guard.clone(),
-            found,
-        });
-    }
-
-    fn holds(self, guard: &Guard) -> bool {
-        match guard {
-            Guard::All(parts) => parts.iter().all(|part| self.holds(part)),
-            Guard::Any(parts) => parts.iter().any(|part| self.holds(part)),
-            Guard::Not(part) => !self.holds(part),
+            Guard::Any(parts) => {
+                let holding = parts.iter().filter(|part| self.explain(of, part, clauses));
+                holding.count() > 0
+            }
+            Guard::Not(part) => !self.explain(of, part, &mut Vec::new()),
             Guard::Cancelled => self.position.cancelled(),
-            Guard::Is { machine, states } => self.plan.number(machine).is_some_and(|machine| {
-                let state = self.plan.state(machine, self.position.state(machine));
-                states.0.contains(state)
-            }),
+            Guard::Is { machine, states } => {
+                found = self.plan.number(machine).map(|machine| {
+                    let state = self.position.state(machine);
+                    self.plan.state(machine, state).clone()
+                });
+                found.as_ref().is_some_and(|state| states.0.contains(state))
+            }
+        };
+        if holds {
+            clauses.truncate(before);
+        } else if clauses.len() == before {
+            clauses.push(FalseClause {
+                of: of.clone(),
+                clause: guard.clone(),
+                found,
+            });
         }
+        holds
     }
 }

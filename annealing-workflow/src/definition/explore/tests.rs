@@ -317,7 +317,7 @@ fn replay(definition: &Definition, path: &[Transition]) -> World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
     fn r29_explored_states_are_those_of_an_interpreter_of_guards(definition in definitions()) {
