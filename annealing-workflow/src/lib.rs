@@ -7,6 +7,7 @@ pub mod kernel;
 pub mod record;
 pub mod shell;
 pub mod view;
+pub mod watch;
 
 pub use config::Config;
 pub use kernel::{Refused, Say, Settled};

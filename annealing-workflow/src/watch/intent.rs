@@ -1,0 +1,323 @@
+//! The state of one watch on intent.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use prodspec_model::{AssetId, Digest, IncarnationNo};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    change::Change,
+    record::{Content, Made, Pending, WatchCounts, WatchRecord, WatchedRecord},
+};
+use crate::cron::Concurrency;
+
+/// Maximum number of incarnations without a change for the watch after which its record is written all the same.
+const BEHIND: u32 = 32;
+
+/// Maximum number of own edits of an asset that wait for their incarnation. Older ones are forgotten.
+const MADE: usize = 16;
+
+/// What one run of a watch is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Per {
+    /// One changed asset. Runs for different assets are live at the same time.
+    #[default]
+    Asset,
+    /// All assets that have changed when it starts.
+    Watch,
+}
+
+/// How many runs of a watch may be live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// What one run is about.
+    pub per: Per,
+    /// What happens when an asset changes while a run for it is live.
+    pub concurrency: Concurrency,
+    /// Maximum number of live runs of the watch. Other changes wait, one for each asset.
+    pub at_most: usize,
+}
+
+/// A run to start: the assets that it is about, with their content before and after.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Start {
+    /// The assets, in the order of their changes: one, or all of the watch.
+    pub assets: Vec<(AssetId, Content, Content)>,
+}
+
+/// Records to store in one commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changed<'a> {
+    /// The record of the watch.
+    pub record: &'a WatchRecord,
+    /// The records of assets. `None`: delete the record.
+    pub assets: Vec<(AssetId, Option<&'a WatchedRecord>)>,
+}
+
+/// One watch on intent. It decides by levels: a run gets the newest content, and content that came and went while an
+/// earlier run was live starts nothing. Each change of content is handled by one run, over restarts too: the records
+/// are stored in the commit that starts the run.
+///
+/// ```
+/// use annealing_workflow::{cron::Concurrency, watch::{Change, IntentWatch, Limits, Per}};
+/// use prodspec_model::{AssetId, Digest, IncarnationNo};
+///
+/// let limits = Limits { per: Per::Asset, concurrency: Concurrency::Forbid, at_most: 4 };
+/// let mut watch = IntentWatch::new(limits, IncarnationNo(7));
+/// let job = AssetId::new("job/eu")?;
+/// let change = |before: &str, after: &str| Change {
+///     asset: job.clone(),
+///     before: Some(Digest::of(before.as_bytes())),
+///     after: Some(Digest::of(after.as_bytes())),
+/// };
+///
+/// watch.took(IncarnationNo(8), vec![change("one", "two")]);
+/// assert_eq!(watch.starts().len(), 1);
+/// let run = watch.started(&[job.clone()]);
+/// // Two more changes while it runs are one more run, with the newest content.
+/// watch.took(IncarnationNo(9), vec![change("two", "three")]);
+/// watch.took(IncarnationNo(10), vec![change("three", "four")]);
+/// assert!(watch.starts().is_empty());
+/// watch.ended(run);
+/// assert_eq!(watch.starts()[0].assets[0].2.digest, Some(Digest::of(b"four")));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct IntentWatch {
+    limits: Limits,
+    record: WatchRecord,
+    assets: BTreeMap<AssetId, WatchedRecord>,
+    /// Assets with a change that waits, the oldest change first.
+    waiting: BTreeSet<(IncarnationNo, AssetId)>,
+    /// The live runs, with their assets.
+    runs: BTreeMap<u64, BTreeSet<AssetId>>,
+    changed: BTreeSet<AssetId>,
+    /// The handled incarnation of the stored record. `None`: there is no such record, or it differs in more.
+    stored: Option<IncarnationNo>,
+}
+
+impl IntentWatch {
+    /// Creates a watch that was seen for the first time in `incarnation`. What is there already starts nothing.
+    pub fn new(limits: Limits, incarnation: IncarnationNo) -> Self {
+        let record = WatchRecord {
+            handled: incarnation,
+            next_run: 0,
+            counts: WatchCounts::default(),
+        };
+        let mut watch = Self::restore(limits, record, []);
+        watch.stored = None;
+        watch
+    }
+
+    /// Continues from stored records.
+    pub fn restore(
+        limits: Limits,
+        record: WatchRecord,
+        assets: impl IntoIterator<Item = (AssetId, WatchedRecord)>,
+    ) -> Self {
+        let mut watch = Self {
+            limits,
+            stored: Some(record.handled),
+            record,
+            assets: assets.into_iter().collect(),
+            waiting: BTreeSet::new(),
+            runs: BTreeMap::new(),
+            changed: BTreeSet::new(),
+        };
+        for (id, watched) in &watch.assets {
+            if let Some(pending) = watched.pending {
+                watch.waiting.insert((pending.since, id.clone()));
+            }
+            for run in &watched.running {
+                watch.runs.entry(*run).or_default().insert(id.clone());
+            }
+        }
+        watch
+    }
+
+    /// Takes the changes that a newer incarnation brought since the [handled](WatchRecord::handled) one. An incarnation
+    /// that was handled before changes nothing.
+    pub fn took(&mut self, incarnation: IncarnationNo, changes: Vec<Change>) {
+        if incarnation <= self.record.handled {
+            return;
+        }
+        for change in changes {
+            self.take(incarnation, change);
+        }
+        self.record.handled = incarnation;
+    }
+
+    fn take(&mut self, incarnation: IncarnationNo, change: Change) {
+        let content = |digest, at| Content { digest, at };
+        let before = content(change.before, self.record.handled);
+        let after = content(change.after, incarnation);
+        self.update(&change.asset, |watched, counts| {
+            let handled = *watched.handled.get_or_insert(before);
+            let own = watched.made_itself(change.before, change.after);
+            let earlier = watched.pending.take();
+            if own && earlier.is_none() {
+                watched.handled = Some(after);
+                counts.own += 1;
+                return;
+            }
+            counts.coalesced += u64::from(earlier.is_some());
+            // Content that came and went is nothing.
+            watched.pending = (handled.digest != after.digest).then_some(Pending {
+                content: after,
+                since: earlier.map_or(incarnation, |earlier| earlier.since),
+            });
+        });
+    }
+
+    /// The runs that may start now, the oldest change first. Say so with [`started`](Self::started), in the commit that
+    /// starts each.
+    pub fn starts(&self) -> Vec<Start> {
+        let room = self.limits.at_most.saturating_sub(self.runs.len());
+        let allow = self.limits.concurrency == Concurrency::Allow;
+        let ready = self.waiting.iter().filter_map(|(_, id)| {
+            let watched = self.assets.get(id)?;
+            let after = watched.pending?.content;
+            let free = allow || watched.running.is_empty();
+            Some((id.clone(), watched.handled?, after)).filter(|_| free)
+        });
+        match self.limits.per {
+            Per::Asset => {
+                let each = ready.take(room);
+                each.map(|asset| Start {
+                    assets: vec![asset],
+                })
+                .collect()
+            }
+            Per::Watch if room > 0 && (allow || self.runs.is_empty()) => {
+                let assets: Vec<_> = ready.collect();
+                let start = (!assets.is_empty()).then_some(Start { assets });
+                start.into_iter().collect()
+            }
+            Per::Watch => Vec::new(),
+        }
+    }
+
+    /// The runs to cancel under [`Concurrency::Replace`], because newer content waits for their end. They are the same
+    /// each time, so leave out what is being cancelled already.
+    pub fn cancels(&self) -> Vec<u64> {
+        if self.limits.concurrency != Concurrency::Replace || self.waiting.is_empty() {
+            return Vec::new();
+        }
+        let waits = |id: &AssetId| self.assets.get(id).is_some_and(|it| it.pending.is_some());
+        let runs = self.runs.iter();
+        runs.filter(|(_, assets)| self.limits.per == Per::Watch || assets.iter().any(waits))
+            .map(|(run, _)| *run)
+            .collect()
+    }
+
+    /// Notes that a run for `assets` starts in this commit. Returns its number.
+    pub fn started(&mut self, assets: &[AssetId]) -> u64 {
+        let run = self.record.next_run;
+        self.record.next_run += 1;
+        self.record.counts.started += 1;
+        self.runs.insert(run, assets.iter().cloned().collect());
+        for id in assets {
+            self.update(id, |watched, _| {
+                if let Some(pending) = watched.pending.take() {
+                    watched.handled = Some(pending.content);
+                }
+                watched.running.push(run);
+            });
+        }
+        run
+    }
+
+    /// Notes that a run has ended in this commit, however it ended.
+    pub fn ended(&mut self, run: u64) {
+        for id in self.runs.remove(&run).unwrap_or_default() {
+            self.update(&id, |watched, _| watched.running.retain(|it| *it != run));
+        }
+    }
+
+    /// Notes that an execution of this watch has committed an edit that changes `asset` from the content `before` to
+    /// `after`. That change starts nothing, unless another one is among it.
+    pub fn made(&mut self, asset: &AssetId, before: Option<Digest>, after: Option<Digest>) {
+        self.update(asset, |watched, _| {
+            watched.made.push(Made { before, after });
+            let over = watched.made.len().saturating_sub(MADE);
+            watched.made.drain(..over);
+        });
+    }
+
+    /// Notes that an incarnation with all edits of `asset` by executions of this watch was taken. Edits that no
+    /// incarnation has shown were changed by others before: the same change later is not one of them.
+    pub fn shown(&mut self, asset: &AssetId) {
+        if self.assets.get(asset).is_some_and(|it| !it.made.is_empty()) {
+            self.update(asset, |watched, _| watched.made.clear());
+        }
+    }
+
+    /// Takes an edited selection: it counts from `incarnation` on, and starts nothing by itself. Live runs go on.
+    pub fn selects_anew(&mut self, incarnation: IncarnationNo) {
+        self.record.handled = incarnation;
+        self.stored = None;
+        for id in self.assets.keys().cloned().collect::<Vec<_>>() {
+            self.update(&id, |watched, _| {
+                watched.pending = None;
+                watched.made.clear();
+            });
+        }
+    }
+
+    /// Takes edited limits, which hold for the next start.
+    pub fn limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// The oldest incarnation that has content of a change that waits or runs. Retention spares what is cited.
+    pub fn cited(&self) -> BTreeSet<IncarnationNo> {
+        let contents = self.assets.values().flat_map(|watched| {
+            let pending = watched.pending.map(|pending| pending.content);
+            [watched.handled, pending].into_iter().flatten()
+        });
+        let cited = contents.map(|content| content.at);
+        cited.chain([self.record.handled]).collect()
+    }
+
+    /// The state of the watch, for readers.
+    pub fn record(&self) -> &WatchRecord {
+        &self.record
+    }
+
+    /// What has changed since the last call, to be stored in this commit. `None`: nothing has. Incarnations without a
+    /// change are stored every 32.
+    pub fn take_changed(&mut self) -> Option<Changed<'_>> {
+        let ids = std::mem::take(&mut self.changed);
+        let near = |stored: IncarnationNo| self.record.handled.0 - stored.0 < BEHIND;
+        if ids.is_empty() && self.stored.is_some_and(near) {
+            return None;
+        }
+        self.stored = Some(self.record.handled);
+        let row = |id| {
+            let row = self.assets.get(&id);
+            (id, row)
+        };
+        Some(Changed {
+            record: &self.record,
+            assets: ids.into_iter().map(row).collect(),
+        })
+    }
+
+    /// Changes what is known of an asset, and keeps the indices true.
+    fn update(&mut self, id: &AssetId, change: impl FnOnce(&mut WatchedRecord, &mut WatchCounts)) {
+        let watched = self.assets.entry(id.clone()).or_default();
+        if let Some(pending) = watched.pending {
+            self.waiting.remove(&(pending.since, id.clone()));
+        }
+        change(watched, &mut self.record.counts);
+        if let Some(pending) = watched.pending {
+            self.waiting.insert((pending.since, id.clone()));
+        }
+        if watched.is_idle() {
+            self.assets.remove(id);
+        }
+        self.changed.insert(id.clone());
+    }
+}

@@ -1,0 +1,39 @@
+//! Tests of watches. Each file has one topic; what several of them need is here.
+
+mod examples;
+mod model;
+
+use prodspec_model::{AssetId, Digest, IncarnationNo};
+
+use super::{Change, IntentWatch, Limits, Per, Start};
+use crate::cron::Concurrency;
+
+fn id(name: &str) -> AssetId {
+    AssetId::new(name).unwrap()
+}
+
+fn digest(content: &str) -> Option<Digest> {
+    (!content.is_empty()).then(|| Digest::of(content.as_bytes()))
+}
+
+/// A change of one asset; empty content is that of an asset that the watch does not select.
+fn change(asset: &str, before: &str, after: &str) -> Change {
+    Change {
+        asset: id(asset),
+        before: digest(before),
+        after: digest(after),
+    }
+}
+
+fn watch(per: Per, concurrency: Concurrency, at_most: usize) -> IntentWatch {
+    let limits = Limits {
+        per,
+        concurrency,
+        at_most,
+    };
+    IntentWatch::new(limits, IncarnationNo(1))
+}
+
+fn names(start: &Start) -> Vec<&str> {
+    start.assets.iter().map(|(id, ..)| id.as_str()).collect()
+}
