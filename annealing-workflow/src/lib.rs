@@ -3,6 +3,7 @@
 mod config;
 pub mod cron;
 pub mod definition;
+pub mod intent;
 pub mod kernel;
 pub mod record;
 pub mod shell;

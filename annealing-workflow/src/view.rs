@@ -98,6 +98,8 @@ pub enum WaitFor {
     },
     /// A dispatch rule.
     Rule,
+    /// The assets that an edit changed to be in sync.
+    Settled,
     /// A child execution.
     Child(ExecutionId),
     /// A person who chooses an option.

@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use plugin_sdk::{
     Now,
-    operation::{Answer, Limit, Ran, Requirement, StartCause},
-    plugin,
+    operation::{Answer, Limit, Powers, Ran, Requirement, StartCause},
+    plugin, with_causes,
     workflow::StateName,
 };
 
@@ -123,7 +123,10 @@ impl Lane {
             step.error = None;
         }
         self.left(id, &answer, out);
-        self.conclude(now, id, &answer.outcome);
+        match answer.edits.is_empty() && answer.pauses.is_empty() {
+            true => self.conclude(now, id, &answer.outcome),
+            false => self.begin_edit(now, id, &answer, out),
+        }
         for start in answer.starts {
             self.start_from(now, id, start, out);
         }
@@ -152,8 +155,13 @@ impl Lane {
                 "the outcome `{outcome}` is not declared; declare it with `.outcomes([..])`, or answer with a declared one"
             ));
         }
-        if !answer.edits.is_empty() || !answer.pauses.is_empty() {
-            return Err("steps of workflows cannot edit sources or pause assets yet; leave out edits and pauses".to_owned());
+        let may = self.function(id).map(|function| &function.info.may);
+        let powers =
+            Powers::read(may.into_iter().flatten()).map_err(|invalid| with_causes(&invalid))?;
+        if let Some(refused) = powers.refuse(answer) {
+            return Err(format!(
+                "{refused}; declare the power with `.may(..)`, or leave it out"
+            ));
         }
         let mut context = execution.shared();
         context.extend(answer.context.clone());
@@ -345,15 +353,21 @@ impl Lane {
         let _ = self.start(now, command, &by, None, out);
     }
 
-    /// Tells the shell that the answer of a call does not count any more.
-    pub(super) fn abandon(&mut self, call: CallNo, out: &mut Effects) {
-        if self.calls.remove(&call).is_some() {
-            self.running -= 1;
-        }
+    /// Drops a call that is neither of a function nor of a probe.
+    pub(super) fn drop_call(&mut self, call: CallNo, out: &mut Effects) {
+        self.calls.remove(&call);
         let before = self.held.len();
         self.held.retain(|(_, held, _)| *held != call);
         if self.held.len() == before {
             out.calls.push(Call::Abandon(call));
         }
+    }
+
+    /// Tells the shell that the answer of a call does not count any more.
+    pub(super) fn abandon(&mut self, call: CallNo, out: &mut Effects) {
+        if self.calls.contains_key(&call) {
+            self.running -= 1;
+        }
+        self.drop_call(call, out);
     }
 }

@@ -84,8 +84,7 @@ impl Lane {
             Task::Ask { .. } => self.enter(now, id, Phase::Asking, None),
             Task::Wait { time } => self.enter(now, id, Phase::Waiting, Some(now.mono + time)),
             Task::Start { workflow } => self.start_child(now, id, &workflow, out),
-            // Steps make no edits yet, so there is nothing to put back.
-            Task::Restore { .. } => self.conclude(now, id, &StateName::from(StateName::DONE)),
+            Task::Restore { machines } => self.put_back(now, id, &machines, out),
         }
     }
 
@@ -97,9 +96,16 @@ impl Lane {
         let Some(step) = execution.steps.get(&id.machine) else {
             return;
         };
-        let Some(Task::Call { function }) = execution.action(id.machine).map(|action| &action.task)
-        else {
-            return;
+        if step.open_edit().is_some() {
+            return self.make_edit(now, id, out);
+        }
+        let function = match execution.action(id.machine).map(|action| &action.task) {
+            Some(Task::Call { function }) => function,
+            Some(Task::Restore { machines }) => {
+                let machines = machines.clone();
+                return self.put_back(now, id, &machines, out);
+            }
+            _ => return,
         };
         if execution.position.cancelled()
             && !step.may_have_effect()
@@ -190,8 +196,9 @@ impl Lane {
             .action(id.machine)
             .is_some_and(|action| action.task.goes_on());
         let cancelled = execution.position.cancelled();
-        let keep =
-            step.may_have_effect() || step.phase == Phase::Poisoned || (goes_on && !cancelled);
+        let keep = step.may_have_effect()
+            || step.phase == Phase::Poisoned
+            || (goes_on && step.called && !cancelled);
         if let Phase::Child(child) = step.phase.clone() {
             if cancelled {
                 self.cancel_child(now, &child);
@@ -201,9 +208,8 @@ impl Lane {
         if keep {
             return;
         }
-        if let Phase::Dispatching(call) = step.phase {
-            self.calls.remove(&call);
-            out.calls.push(Call::Abandon(call));
+        if let Phase::Dispatching(call) | Phase::Settling(call) = step.phase {
+            self.drop_call(call, out);
         }
         self.rest(now, id);
         self.changed(id);
@@ -219,6 +225,10 @@ impl Lane {
         step.wanted.clear();
         step.under_way = false;
         step.incarnation = None;
+        step.settles_until = None;
+        if let Some(edit) = &mut step.edit {
+            edit.over = true;
+        }
         let claims = std::mem::take(&mut step.claims);
         let woken = step.woken.take();
         self.agenda.set(id, None);
@@ -236,6 +246,8 @@ impl Step {
         self.class = class;
         self.failures = 0;
         self.error = None;
+        self.called = false;
+        self.settles_until = None;
         self.needs.clear();
         self.rounds = 0;
         self.incarnation = None;

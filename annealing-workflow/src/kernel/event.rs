@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use control_plane_store::records::By;
+use control_plane_store::records::{By, Holder};
 use jiff::Timestamp;
 use plugin_sdk::{
     Dispatch, DispatchRequest, Mono,
@@ -10,12 +10,12 @@ use plugin_sdk::{
     plugin,
     workflow::{MachineName, StateName, WorkflowName},
 };
-use prodspec_model::{Digest, IncarnationNo};
+use prodspec_model::{AssetId, Digest, IncarnationNo};
 use serde_json::{Map, Value};
 
 use crate::{
     definition::{Outcome, Workflow},
-    record::{Ended, KeyRecord, LaneRecord, Live, LogRecord, Output, StepRecord},
+    record::{Ended, KeyRecord, LaneRecord, Live, LogRecord, Output, StepEdit, StepRecord},
     view::Execution,
 };
 
@@ -51,6 +51,10 @@ pub enum Event {
     Answered(CallNo, Result<Ran, plugin::Error>),
     /// A probe has answered.
     Probed(CallNo, Result<Probed, plugin::Error>),
+    /// An edit was made, or was not.
+    Edited(CallNo, Result<Made, plugin::Error>),
+    /// The assets of an edit are in sync, or will not be.
+    Settled(CallNo, Result<Settlement, plugin::Error>),
     /// A newer incarnation is in force.
     Took(IncarnationNo),
     /// Everything up to this commit is durable.
@@ -284,8 +288,46 @@ pub enum Call {
     Run(CallNo, Box<Run>),
     /// Asks a probe. Answered by [`Event::Probed`].
     Probe(CallNo, Arc<str>, EffectKey),
+    /// Makes changes of intent, once under their id. Answered by [`Event::Edited`].
+    Edit(CallNo, Box<PreparedEdit>),
+    /// Waits until the assets of an edit are in sync. Answered by [`Event::Settled`].
+    Settle(CallNo, Box<PreparedEdit>),
+    /// The execution has ended: its fields may be set by others.
+    Release(Holder),
     /// The answer of this call does not count any more: its future may be dropped.
     Abandon(CallNo),
+}
+
+/// Changes of intent of a step, as they are stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PreparedEdit {
+    /// The program that holds the fields until the execution has ended.
+    pub holder: Holder,
+    /// Who asked for the execution, for the history of the source.
+    pub by: By,
+    /// The changes. `assets` are those that were changed, for [`Call::Settle`].
+    pub edit: StepEdit,
+}
+
+/// An edit that was made.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Made {
+    /// The assets that it changes.
+    pub assets: Vec<AssetId>,
+    /// The fields that a lenient edit has left alone, in words.
+    pub left_alone: Vec<String>,
+}
+
+/// How an edit has settled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Settlement {
+    /// Each asset that it changed was found in sync.
+    Done,
+    /// A field was set by another program or a person before that.
+    Overwritten(String),
+    /// A rollout that carried it went back or stopped.
+    RolledBack(String),
 }
 
 /// The call of a function.

@@ -8,6 +8,7 @@ mod admit;
 mod agenda;
 mod answer;
 mod begin;
+mod edit;
 mod event;
 mod queue;
 mod recover;
@@ -36,6 +37,7 @@ use plugin_sdk::{
 };
 use prodspec_model::{Digest, IncarnationNo};
 
+pub(crate) use self::edit::holder;
 use self::{
     agenda::Agenda,
     queue::Queue,
@@ -43,8 +45,8 @@ use self::{
 };
 pub use self::{
     event::{
-        Call, CallNo, Command, CommitNo, Effects, Event, Record, Refused, Reply, ReplyNo, Run, Say,
-        Settled,
+        Call, CallNo, Command, CommitNo, Effects, Event, Made, PreparedEdit, Record, Refused,
+        Reply, ReplyNo, Run, Say, Settled, Settlement,
     },
     recover::{Recovered, RecoveredExecution},
     state::StepId,
@@ -153,6 +155,8 @@ impl Kernel for Lane {
             Event::Dispatched(call, answer) => self.dispatched(now, call, answer),
             Event::Answered(call, answer) => self.answered(now, call, answer, out),
             Event::Probed(call, answer) => self.probed(now, call, answer, out),
+            Event::Edited(call, answer) => self.edited(now, call, answer, out),
+            Event::Settled(call, answer) => self.settled_edit(now, call, answer, out),
             Event::Took(incarnation) => self.latest = Some(incarnation),
             Event::Durable(commit) => self.became_durable(now, commit, out),
             Event::Lease(until) => {

@@ -245,6 +245,7 @@ impl Step {
         step.claims = record.claims.clone();
         step.under_way = record.under_way;
         step.uncertain = record.uncertain;
+        step.edit = record.edit.clone();
         step.expires = record.expires.map(|wait| wait.ends_at(now));
         step.not_before = record.not_before.map(|wait| wait.ends_at(now));
         let wait = record.wait.map(|wait| wait.ends_at(now));
@@ -255,6 +256,12 @@ impl Step {
             (.., Does::Poisoned) => (Phase::Poisoned, None),
             (.., Does::Asks) => (Phase::Asking, None),
             (.., Does::Waits) => (Phase::Waiting, wait),
+            // What an edit waits for is asked again; its id makes it once.
+            (.., Does::Edits) => (Phase::Due, None),
+            (.., Does::Settles) => {
+                step.settles_until = wait;
+                (Phase::Due, None)
+            }
             (.., Does::Calls) if record.under_way => {
                 (Phase::Delayed(Why::UnderWay), wait.or(Some(now.mono)))
             }

@@ -66,7 +66,9 @@ impl Lane {
                 self.abandon(call, out);
                 not_before = not_before.max(alarm.filter(|_| advisory));
             }
-            Phase::Dispatching(call) => drop(self.calls.remove(&call)),
+            Phase::Dispatching(call) | Phase::Editing(call) | Phase::Settling(call) => {
+                self.drop_call(call, out);
+            }
             Phase::Fencing(_) => not_before = not_before.max(alarm.filter(|_| advisory)),
             Phase::Child(child) => self.cancel_child(now, &child),
             _ => {}

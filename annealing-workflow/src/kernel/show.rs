@@ -101,6 +101,8 @@ impl Lane {
             ),
             Phase::Delayed(why) => delayed(why, step),
             Phase::Parked(key) => self.claimed(key),
+            Phase::Editing(_) => (WaitFor::Call, "the edit of a source to be made".to_owned()),
+            Phase::Settling(_) => settles(step),
             Phase::Poisoned => (
                 WaitFor::Word,
                 format!(
@@ -158,6 +160,20 @@ impl Lane {
     }
 }
 
+fn settles(step: &Step) -> (WaitFor, String) {
+    let assets = step
+        .edit
+        .as_ref()
+        .and_then(|edit| edit.assets.as_deref())
+        .unwrap_or_default();
+    let names: Vec<String> = assets.iter().map(ToString::to_string).collect();
+    let why = format!(
+        "the assets that its edit changed to be in sync: {}",
+        names.join(", ")
+    );
+    (WaitFor::Settled, why)
+}
+
 fn delayed(why: &Why, step: &Step) -> (WaitFor, String) {
     match why {
         Why::Failed => {
@@ -167,6 +183,14 @@ fn delayed(why: &Why, step: &Step) -> (WaitFor, String) {
                 format!("the next attempt after {} failures: {error}", step.failures),
             )
         }
+        Why::Edits => (
+            WaitFor::Time,
+            "an edit that it undoes is still being made".to_owned(),
+        ),
+        Why::Settling => (
+            WaitFor::Settled,
+            "the assets that its edit changed to be in sync".to_owned(),
+        ),
         Why::UnderWay => (
             WaitFor::Time,
             "the work that the function began is under way".to_owned(),

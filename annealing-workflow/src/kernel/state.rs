@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use super::event::CallNo;
 use crate::{
     definition::{MachineNo, Position, Workflow},
-    record::Live,
+    record::{Live, StepEdit},
 };
 
 /// Number of a live execution in the lane. Later starts have greater numbers.
@@ -93,6 +93,12 @@ pub(super) struct Step {
     pub(super) suspect: bool,
     /// An attempt of this run may have had an effect, and none has answered since.
     pub(super) uncertain: bool,
+    /// The changes of intent that the last answer asked for.
+    pub(super) edit: Option<Box<StepEdit>>,
+    /// The end of the time in which the assets of the edit have to be in sync.
+    pub(super) settles_until: Option<Mono>,
+    /// An attempt of the present action has begun.
+    pub(super) called: bool,
     /// A call of an older run may still take effect until then.
     pub(super) not_before: Option<Mono>,
 }
@@ -131,6 +137,10 @@ pub(super) enum Phase {
     Missing(Arc<str>),
     /// A child execution is live.
     Child(ExecutionId),
+    /// An edit of a source is being made.
+    Editing(CallNo),
+    /// The assets that an edit changed are not in sync yet. The alarm is the end of the time for it.
+    Settling(CallNo),
 }
 
 /// Why a step is delayed.
@@ -140,6 +150,10 @@ pub(super) enum Why {
     Failed,
     /// The function has said when to call again.
     UnderWay,
+    /// An edit that is to be undone is still being made.
+    Edits,
+    /// It is not known yet whether the assets of its edit are in sync.
+    Settling,
     /// The dispatch stack delays it.
     Delays(Vec<Delay>),
     /// The dispatch stack has not answered.
@@ -165,6 +179,11 @@ impl LogHead {
 }
 
 impl Step {
+    /// The changes of intent that the present action has yet to make or to wait for.
+    pub(super) fn open_edit(&self) -> Option<&StepEdit> {
+        self.edit.as_deref().filter(|edit| !edit.over)
+    }
+
     pub(super) fn new(since: (Mono, Timestamp)) -> Self {
         Self {
             run: 1,
@@ -188,6 +207,9 @@ impl Step {
             under_way: false,
             suspect: false,
             uncertain: false,
+            edit: None,
+            settles_until: None,
+            called: false,
             not_before: None,
         }
     }
@@ -204,6 +226,7 @@ impl Step {
     pub(super) fn may_have_effect(&self) -> bool {
         self.under_way
             || self.uncertain
+            || self.open_edit().is_some_and(|edit| edit.assets.is_none())
             || matches!(
                 self.phase,
                 Phase::Calling(_)
@@ -211,6 +234,7 @@ impl Step {
                     | Phase::Probing(..)
                     | Phase::Unsettled
                     | Phase::Child(_)
+                    | Phase::Editing(_)
             )
     }
 }

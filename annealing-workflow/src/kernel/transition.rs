@@ -6,8 +6,8 @@ use control_plane_store::records::By;
 use plugin_sdk::{Now, workflow::StateName};
 
 use super::{
-    Lane, RECENT,
-    event::{Effects, Record},
+    CommitNo, Lane, RECENT,
+    event::{Call, Effects, Record},
     state::{ExecutionNo, StepId},
 };
 use crate::record::{Ended, Entry, KeyRecord, Said, What};
@@ -133,6 +133,12 @@ impl Lane {
         let mut log = execution.log;
         super::write::log(&execution.id, &mut log, entries, out);
         out.records.push(Record::Ended(Box::new(ended.clone())));
+        if execution.steps.values().any(|step| step.edit.is_some()) {
+            let release = Call::Release(super::edit::holder(&execution.id));
+            let call = self.call_no();
+            self.held
+                .push_back((CommitNo(self.commit.0 + 1), call, release));
+        }
         out.urgent = true;
         out.ended.push(ended);
         if let plugin_sdk::operation::StartCause::Parent(parent) = &execution.live.cause {

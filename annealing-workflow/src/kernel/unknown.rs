@@ -267,6 +267,22 @@ impl Lane {
                     Some(now.mono + super::DISPATCH),
                 );
             }
+            Phase::Editing(call) => {
+                self.drop_call(call, out);
+                self.failed(
+                    now,
+                    id,
+                    &plugin::Error::transient("the edit was not made in time"),
+                    out,
+                );
+            }
+            Phase::Settling(call) => {
+                self.drop_call(call, out);
+                self.expired(now, id);
+            }
+            Phase::Delayed(Why::Settling) if self.settling_is_over(now, id) => {
+                self.expired(now, id)
+            }
             Phase::Probing(call, counts) => {
                 self.abandon(call, out);
                 self.enter(
@@ -288,6 +304,21 @@ impl Lane {
             }
             _ => self.due(now, id, out),
         }
+    }
+
+    fn settling_is_over(&self, now: Now, id: StepId) -> bool {
+        let until = self.step_of(id).and_then(|step| step.settles_until);
+        until.is_some_and(|until| until <= now.mono)
+    }
+
+    /// The assets of an edit were not in sync in time.
+    fn expired(&mut self, now: Now, id: StepId) {
+        if let Some(step) = self.step_mut(id) {
+            step.error.get_or_insert_with(|| {
+                "the assets of its edit were not in sync in time".to_owned()
+            });
+        }
+        self.conclude(now, id, &StateName::from(StateName::EXPIRED));
     }
 
     /// Lets a step wait on although its time is over.

@@ -6,7 +6,7 @@ use plugin_sdk::{Mono, Now};
 use super::{
     CommitNo, Lane,
     event::{Effects, Record},
-    state::{Execution, ExecutionNo, LogHead, Phase, StepId},
+    state::{Execution, ExecutionNo, LogHead, Phase, StepId, Why},
 };
 use crate::definition::MachineNo;
 use crate::record::{Does, Entry, LogRecord, OpenCall, StepRecord};
@@ -85,12 +85,19 @@ impl Lane {
                 Phase::Fencing(counts) | Phase::Probing(_, counts) => open(false, counts),
                 _ => None,
             },
-            wait: alarm.filter(|_| matches!(step.phase, Phase::Delayed(_) | Phase::Waiting)),
+            wait: match step.phase {
+                Phase::Delayed(Why::Settling) | Phase::Settling(_) => {
+                    step.settles_until.map(stored)
+                }
+                Phase::Delayed(_) | Phase::Waiting => alarm,
+                _ => None,
+            },
             expires: step.expires.map(stored),
             not_before: step.not_before.filter(|at| *at > now.mono).map(stored),
             claims: step.claims.clone(),
             under_way: step.under_way,
             uncertain: step.uncertain,
+            edit: step.edit.clone(),
             child: match &step.phase {
                 Phase::Child(child) => Some(child.clone()),
                 _ => None,
@@ -118,6 +125,8 @@ fn does(phase: &Phase) -> Does {
         Phase::Asking => Does::Asks,
         Phase::Waiting => Does::Waits,
         Phase::Child(_) => Does::Starts,
+        Phase::Editing(_) => Does::Edits,
+        Phase::Settling(_) | Phase::Delayed(Why::Settling) => Does::Settles,
         Phase::Unsettled => Does::Unsettled,
         Phase::Poisoned => Does::Poisoned,
         _ => Does::Calls,

@@ -6,6 +6,7 @@ use plugin_sdk::{
     operation::ExecutionId,
     workflow::{MachineName, StateName},
 };
+use prodspec_model::AssetId;
 use serde::{Deserialize, Serialize};
 
 /// The entries that one commit added to the log of an execution.
@@ -70,6 +71,16 @@ pub enum What {
         attempt: u32,
         /// Number of owners in a row that ended like that.
         deaths: u32,
+    },
+    /// Fields of a source were set, which changes these assets.
+    Edited {
+        /// The edits, in words.
+        edits: Vec<String>,
+        /// The assets that change.
+        assets: Vec<AssetId>,
+        /// Fields that were left alone, because they had other values.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        left_alone: Vec<String>,
     },
     /// The step is not tried again until a person says so.
     Parked(String),

@@ -29,7 +29,7 @@ use crate::definition::Outcome;
 pub use self::{
     execution::{Ended, Live, Said},
     log::{Entry, LogRecord, What},
-    step::{Does, OpenCall, Output, StepRecord},
+    step::{Does, OpenCall, Output, StepEdit, StepRecord},
 };
 
 /// The counters of the lane of a partition.

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use control_plane_runtime::StoredWait;
 use control_plane_store::Record;
 use plugin_sdk::{
-    Claim, FencingToken,
-    operation::ExecutionId,
+    ChangeId, Claim, FencingToken,
+    operation::{ExecutionId, PauseAsset, SourceEdit},
     workflow::{MachineName, StateName},
 };
+use prodspec_model::AssetId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -60,6 +61,9 @@ pub struct StepRecord {
     /// Whether an attempt of this run may have had an effect, and none has answered since.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub uncertain: bool,
+    /// The changes of intent that the last answer asked for. `None`: it asked for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edit: Option<Box<StepEdit>>,
     /// The child execution that is waited for. `None`: there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child: Option<ExecutionId>,
@@ -79,6 +83,10 @@ pub enum Does {
     Waits,
     /// A child execution is live.
     Starts,
+    /// An edit of a source is being made.
+    Edits,
+    /// The assets that an edit changed are not in sync yet.
+    Settles,
     /// The outcome of a call is not known and must not be guessed: a person says what happened.
     Unsettled,
     /// It was in flight at too many deaths: a person says whether it is called again.
@@ -107,6 +115,30 @@ pub struct OpenCall {
     pub in_flight: bool,
     /// Whether it counts as a failure if it had no effect.
     pub counts: bool,
+}
+
+/// Changes of intent that an answer asks for. They are stored before they are made, so that the next owner makes the same.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StepEdit {
+    /// The id under which they are made once.
+    pub id: ChangeId,
+    /// The outcome of the action when they are made.
+    pub outcome: StateName,
+    /// The edits, all of one source.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub edits: Vec<SourceEdit>,
+    /// The pauses of assets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pauses: Vec<PauseAsset>,
+    /// Whether fields that have other values by now are left alone, instead of refusing the whole edit.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lenient: bool,
+    /// The assets that were changed. `None`: the edit is not made, as far as is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assets: Option<Vec<AssetId>>,
+    /// Whether the action has gone on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub over: bool,
 }
 
 /// What the last answer of a machine left.

@@ -104,6 +104,7 @@ impl<R: Runtime> Workflows<R> {
             inputs,
             sender,
             trouble,
+            intent: None,
         };
         (attached, handle)
     }

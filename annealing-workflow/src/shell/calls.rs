@@ -15,16 +15,20 @@ use plugin_sdk::{Enforcement, operation::EffectKey, plugin, with_causes};
 use prodspec_model::{Incarnation, IncarnationNo};
 
 use super::{Input, build::Workflows, request};
-use crate::kernel::{Call, CallNo, Event, Run};
+use crate::{
+    intent::Intent,
+    kernel::{Call, CallNo, Event, Run},
+};
 
 /// Time for an answer of a probe or of the dispatch stack.
 const LOOK: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// Makes the calls of one ownership. Those in flight are dropped with it.
 pub(super) struct Calls<R> {
-    workflows: Arc<Workflows<R>>,
+    pub(super) workflows: Arc<Workflows<R>>,
     enforcement: Arc<dyn Enforcement>,
     sender: UnboundedSender<Input>,
+    pub(super) intent: Option<Arc<dyn Intent>>,
     latest: Incarnation,
     /// Older incarnations that calls in flight read.
     older: BTreeMap<IncarnationNo, Incarnation>,
@@ -36,12 +40,14 @@ impl<R: Runtime> Calls<R> {
         workflows: Arc<Workflows<R>>,
         enforcement: Arc<dyn Enforcement>,
         sender: UnboundedSender<Input>,
+        intent: Option<Arc<dyn Intent>>,
         latest: Incarnation,
     ) -> Self {
         Self {
             workflows,
             enforcement,
             sender,
+            intent,
             latest,
             older: BTreeMap::new(),
             in_flight: Arc::default(),
@@ -85,6 +91,9 @@ impl<R: Runtime> Calls<R> {
                     Event::Dispatched(no, answer)
                 });
             }
+            Call::Edit(no, edit) => self.edit(no, *edit),
+            Call::Settle(no, edit) => self.settle(no, *edit),
+            Call::Release(holder) => self.release(holder),
             Call::Abandon(no) => {
                 let handle = lock(&self.in_flight).remove(&no);
                 if let Some(handle) = handle {
@@ -147,7 +156,7 @@ impl<R: Runtime> Calls<R> {
     }
 
     /// Runs a call in a task of its own and hands its answer to the loop.
-    fn spawn(&self, no: CallNo, made: impl Future<Output = Event> + Send + 'static) {
+    pub(super) fn spawn(&self, no: CallNo, made: impl Future<Output = Event> + Send + 'static) {
         let (made, handle) = abortable(made);
         lock(&self.in_flight).insert(no, handle);
         let (sender, in_flight) = (self.sender.clone(), self.in_flight.clone());

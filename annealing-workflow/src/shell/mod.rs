@@ -2,6 +2,7 @@
 
 mod build;
 mod calls;
+mod edits;
 mod fence;
 mod handle;
 mod lane;
@@ -31,7 +32,8 @@ pub use self::{
 };
 use self::{calls::Calls, handle::Trouble, lane::Session};
 use crate::{
-    kernel::{Command, Event, Reply},
+    intent::Intent,
+    kernel::{Command, Event, Reply, holder},
     record::{Ended, KeyRecord},
 };
 
@@ -58,9 +60,17 @@ pub struct Attached<R> {
     pub(crate) inputs: UnboundedReceiver<Input>,
     pub(crate) sender: UnboundedSender<Input>,
     pub(crate) trouble: Trouble,
+    pub(crate) intent: Option<Arc<dyn Intent>>,
 }
 
 impl<R: Runtime> Attached<R> {
+    /// Sets the port to intent, through which steps edit sources. Without it, an answer with edits is a failure.
+    #[must_use]
+    pub fn with_intent(mut self, intent: Arc<dyn Intent>) -> Self {
+        self.intent = Some(intent);
+        self
+    }
+
     /// Runs executions until the ownership ends. Drop the future to end it sooner: the next owner goes on from what is
     /// durable.
     pub async fn run(self) {
@@ -71,6 +81,7 @@ impl<R: Runtime> Attached<R> {
             inputs,
             sender,
             trouble,
+            intent,
         } = self;
         let mut feed = enforcement.feed();
         let Some((latest, lease)) = first(&mut feed).await else {
@@ -92,7 +103,9 @@ impl<R: Runtime> Attached<R> {
         };
         trouble.set(None);
         let journal = Journal::new(owner::key(&workflows.partition), token);
-        let calls = Calls::new(workflows.clone(), enforcement, sender, latest);
+        let calls = Calls::new(workflows.clone(), enforcement, sender, intent, latest);
+        let live = recovered.live.iter();
+        calls.release_others(live.map(|it| holder(&it.id)).collect());
         let session = Session::new(workflows, calls, journal, fence, recovered);
         session.run(lease, feed, inputs).await;
     }

@@ -4,7 +4,7 @@ use control_plane_runtime::Runtime;
 use control_plane_store::{Batch, CommitError, owner};
 use plugin_sdk::{EditError, Problem, Proposal, with_causes};
 use prodspec_gen::{Table, pipeline::Editable};
-use prodspec_model::Revision;
+use prodspec_model::{AssetId, Revision};
 
 use super::{
     Attempted, Desk, EditRefused, Made, not_recorded,
@@ -40,7 +40,17 @@ impl<R: Runtime> Desk<R> {
     ) -> Result<Attempted, EditRefused> {
         let books = self.open(guard).await?;
         let (proposal, candidate) = self.tried(books, editable, wanted, allowed).await?;
+        let assets: Vec<AssetId> = candidate
+            .changes
+            .iter()
+            .map(|change| change.id().clone())
+            .collect();
+        let wanted = &Wanted {
+            assets: &assets,
+            ..*wanted
+        };
         let made = Made {
+            assets: assets.clone(),
             id: wanted.change.id.clone(),
             revision: proposal.reading.revision.clone(),
             changes: candidate.changes,

@@ -23,7 +23,7 @@ use plugin_sdk::{
     SourceChange, with_causes,
 };
 use prodspec_gen::{Pipeline, pipeline::Editable};
-use prodspec_model::{PartitionId, Revision, SourceName, snapshot::Change};
+use prodspec_model::{AssetId, PartitionId, Revision, SourceName, snapshot::Change};
 use tokio::sync::{Mutex, MutexGuard, watch};
 
 use self::records::{Books, Entry, Wanted};
@@ -57,6 +57,8 @@ pub(crate) struct Made {
     pub(crate) diff: String,
     /// The assets that the next incarnation changes because of it.
     pub(crate) changes: Arc<[Change]>,
+    /// The ids of these assets, also if the edit was made before.
+    pub(crate) assets: Vec<AssetId>,
 }
 
 /// How an attempt to make a change has ended.
@@ -182,6 +184,7 @@ impl<R: Runtime> Desk<R> {
             source: &source,
             change: &change,
             holder: edit.holder.as_ref(),
+            assets: &[],
         };
         self.tried(books, editable, &wanted, edit.blast_radius)
             .await
@@ -199,6 +202,7 @@ impl<R: Runtime> Desk<R> {
             source,
             change,
             holder,
+            ..
         } = *wanted;
         if let Some(held) = books.ledger.conflict(source, &change.edits, holder) {
             return Err(EditRefused::Held(Box::new(held.clone())));
@@ -237,6 +241,7 @@ impl<R: Runtime> Desk<R> {
             source: &source,
             change: &change,
             holder: edit.holder.as_ref(),
+            assets: &[],
         };
         for _ in 0..ATTEMPTS {
             let made = self.make(&mut guard, editable, &wanted, edit.blast_radius);
@@ -313,6 +318,7 @@ impl<R: Runtime> Desk<R> {
                 source: &record.source,
                 change: &record.change,
                 holder: record.holder.as_ref(),
+                assets: &record.assets,
             };
             self.mark(guard, &wanted, (&record.before, &revision)).await;
             self.generation.regenerate();
@@ -322,6 +328,7 @@ impl<R: Runtime> Desk<R> {
             revision,
             diff: String::new(),
             changes: Arc::default(),
+            assets: record.assets.clone(),
         })
     }
 }

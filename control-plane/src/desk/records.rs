@@ -21,6 +21,8 @@ pub(super) struct Wanted<'a> {
     pub(super) source: &'a SourceName,
     pub(super) change: &'a SourceChange,
     pub(super) holder: Option<&'a Holder>,
+    /// The assets that it changes, as far as they are known.
+    pub(super) assets: &'a [AssetId],
 }
 
 /// The records of edits, as they are in the store.
@@ -73,6 +75,7 @@ impl Books {
             source: wanted.source.clone(),
             change: wanted.change.clone(),
             holder: wanted.holder.cloned(),
+            assets: wanted.assets.to_vec(),
             before: before.clone(),
             after: after.clone(),
             made,

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use plugin_sdk::SourceChange;
-use prodspec_model::{Revision, SourceName};
+use prodspec_model::{AssetId, Revision, SourceName};
 use serde::{Deserialize, Serialize};
 
 use super::Holder;
@@ -19,6 +19,9 @@ pub struct ChangeRecord {
     /// The program that holds the changed fields afterwards. `None`: no program holds them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holder: Option<Holder>,
+    /// The assets that the next incarnation changes because of it, as it was tried.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub assets: Vec<AssetId>,
     /// The revision of the source on which the change is made.
     pub before: Revision,
     /// The revision of the source after it.

@@ -182,7 +182,11 @@ fn r39_chain_of_starts_longer_than_eight_is_refused() {
         .ends_well(is("again", "done"))
         .build()
         .unwrap();
-    let mut world = World::new([workflow], [keyed("again")]);
+    let mut again = keyed("again");
+    again.info = again
+        .info
+        .may(plugin_sdk::operation::Power::Start("loop".into()));
+    let mut world = World::new([workflow], [again]);
     world.start("loop", "0");
     for n in 1..=CHAIN {
         world.sync();

@@ -3,6 +3,7 @@
 
 mod attempts;
 mod claims;
+mod edits;
 mod ends;
 mod random;
 mod words;

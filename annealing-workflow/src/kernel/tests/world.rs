@@ -117,6 +117,9 @@ pub(super) struct World {
     pub(super) calls: BTreeMap<CallNo, InFlight>,
     pub(super) probes: BTreeMap<CallNo, EffectKey>,
     pub(super) dispatches: BTreeMap<CallNo, DispatchRequest>,
+    pub(super) edits: BTreeMap<CallNo, PreparedEdit>,
+    pub(super) settles: BTreeMap<CallNo, PreparedEdit>,
+    pub(super) released: Vec<String>,
     pub(super) abandoned: BTreeSet<CallNo>,
     replies: BTreeMap<ReplyNo, Reply>,
     next_reply: u64,
@@ -166,6 +169,9 @@ impl World {
             calls: BTreeMap::new(),
             probes: BTreeMap::new(),
             dispatches: BTreeMap::new(),
+            edits: BTreeMap::new(),
+            settles: BTreeMap::new(),
+            released: Vec::new(),
             abandoned: BTreeSet::new(),
             replies: BTreeMap::new(),
             next_reply: 0,
@@ -202,6 +208,9 @@ impl World {
                     };
                     self.calls.insert(no, in_flight);
                 }
+                Call::Edit(no, edit) => drop(self.edits.insert(no, *edit)),
+                Call::Settle(no, edit) => drop(self.settles.insert(no, *edit)),
+                Call::Release(holder) => self.released.push(holder.to_string()),
                 Call::Probe(no, _, key) => drop(self.probes.insert(no, key)),
                 Call::Dispatch(no, request) => drop(self.dispatches.insert(no, *request)),
                 Call::Abandon(no) => {
@@ -209,6 +218,8 @@ impl World {
                     self.calls.remove(&no);
                     self.probes.remove(&no);
                     self.dispatches.remove(&no);
+                    self.edits.remove(&no);
+                    self.settles.remove(&no);
                 }
             }
         }
@@ -278,6 +289,8 @@ impl World {
         self.pending.clear();
         self.calls.clear();
         self.probes.clear();
+        self.edits.clear();
+        self.settles.clear();
         self.dispatches.clear();
         let mut effects = Effects::default();
         self.kernel = Lane::recover(
@@ -376,6 +389,20 @@ impl World {
         let call = self.calls.remove(&no).unwrap();
         self.step(Event::Answered(no, answer));
         call
+    }
+
+    /// Answers the edit that is asked for.
+    pub(super) fn edited(&mut self, answer: Result<Made, plugin::Error>) -> PreparedEdit {
+        let (no, edit) = self.edits.pop_first().unwrap();
+        self.step(Event::Edited(no, answer));
+        edit
+    }
+
+    /// Answers the wait for the assets of an edit.
+    pub(super) fn settled(&mut self, answer: Result<Settlement, plugin::Error>) -> PreparedEdit {
+        let (no, edit) = self.settles.pop_first().unwrap();
+        self.step(Event::Settled(no, answer));
+        edit
     }
 
     pub(super) fn probed(&mut self, answer: Probed) {

@@ -1,0 +1,258 @@
+//! Edits of intent that answers ask for: made once under an id of the step, and waited for until production has them.
+
+use control_plane_store::records::Holder;
+use plugin_sdk::{
+    ChangeId, Now,
+    operation::{Answer, SourceEdit},
+    plugin,
+    workflow::{MachineName, StateName},
+};
+use prodspec_model::Digest;
+
+use super::{
+    CommitNo, DISPATCH, Lane,
+    event::{Call, CallNo, Effects, Made, PreparedEdit, Settlement},
+    state::{Execution, Phase, StepId, Why},
+};
+use crate::record::{Entry, StepEdit, What};
+
+/// Time for one attempt to make an edit.
+const MAKE: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// Time until it is looked at again whether an edit that is to be undone is made.
+const UNDER_WAY: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// The holder of the fields that an execution has set.
+pub(crate) fn holder(execution: &plugin_sdk::operation::ExecutionId) -> Holder {
+    format!("execution/{execution}").into()
+}
+
+impl Lane {
+    /// Stores the changes that an answer asks for, and makes them when they are durable.
+    pub(super) fn begin_edit(&mut self, now: Now, id: StepId, answer: &Answer, out: &mut Effects) {
+        let Some(execution) = self.live.get_mut(&id.execution) else {
+            return;
+        };
+        let edit = StepEdit {
+            id: change_id(execution, id),
+            outcome: answer.outcome.clone(),
+            edits: answer.edits.clone(),
+            pauses: answer.pauses.clone(),
+            lenient: false,
+            assets: None,
+            over: false,
+        };
+        if let Some(step) = execution.steps.get_mut(&id.machine) {
+            step.failures = 0;
+            step.edit = Some(Box::new(edit));
+        }
+        self.make_edit(now, id, out);
+    }
+
+    /// Undoes the edits of machines, field by field, where a field still has the value that the machine gave it.
+    pub(super) fn put_back(
+        &mut self,
+        now: Now,
+        id: StepId,
+        machines: &[MachineName],
+        out: &mut Effects,
+    ) {
+        let Some(execution) = self.live.get_mut(&id.execution) else {
+            return;
+        };
+        let numbers: Vec<_> = machines
+            .iter()
+            .filter_map(|name| execution.workflow.machine_no(name))
+            .collect();
+        let mut steps = numbers
+            .iter()
+            .filter_map(|machine| execution.steps.get(machine));
+        if steps.any(|step| step.open_edit().is_some_and(|edit| edit.assets.is_none())) {
+            let again = now.mono + UNDER_WAY;
+            return self.enter(now, id, Phase::Delayed(Why::Edits), Some(again));
+        }
+        let edits = numbers.iter().filter_map(|machine| {
+            let made = execution.steps.get(machine)?.edit.as_ref()?;
+            made.assets.as_ref()?;
+            Some(made.edits.iter().rev().map(reversed))
+        });
+        let edit = StepEdit {
+            id: change_id(execution, id),
+            outcome: StateName::from(StateName::DONE),
+            edits: edits.flatten().collect(),
+            pauses: Vec::new(),
+            lenient: true,
+            assets: None,
+            over: false,
+        };
+        if edit.edits.is_empty() {
+            return self.conclude(now, id, &edit.outcome);
+        }
+        if let Some(step) = execution.steps.get_mut(&id.machine) {
+            step.edit = Some(Box::new(edit));
+        }
+        self.make_edit(now, id, out);
+    }
+
+    /// Makes the edit of a step, or waits for its assets if it is made.
+    pub(super) fn make_edit(&mut self, now: Now, id: StepId, out: &mut Effects) {
+        let call = self.call_no();
+        let Some(execution) = self.live.get(&id.execution) else {
+            return;
+        };
+        let Some(step) = execution.steps.get(&id.machine) else {
+            return;
+        };
+        let Some(edit) = step.open_edit().cloned() else {
+            return;
+        };
+        let settles = execution
+            .action(id.machine)
+            .and_then(|action| action.settles);
+        let until = step.settles_until.or(settles.map(|time| now.mono + time));
+        let outcome = edit.outcome.clone();
+        let made = edit.assets.is_some();
+        let prepared = Box::new(PreparedEdit {
+            holder: holder(&execution.id),
+            by: execution.live.by.clone(),
+            edit,
+        });
+        let (call_to_make, phase, alarm) = match (made, until) {
+            (false, _) => (
+                Call::Edit(call, prepared),
+                Phase::Editing(call),
+                now.mono + MAKE,
+            ),
+            (true, Some(until)) => (Call::Settle(call, prepared), Phase::Settling(call), until),
+            (true, None) => return self.conclude(now, id, &outcome),
+        };
+        self.calls.insert(call, id);
+        self.enter(now, id, phase, Some(alarm));
+        if let Some(step) = self.step_mut(id).filter(|_| made) {
+            step.settles_until = until;
+        }
+        self.changed(id);
+        out.urgent = true;
+        self.held
+            .push_back((CommitNo(self.commit.0 + 1), call, call_to_make));
+    }
+
+    /// Takes the result of an edit.
+    pub(super) fn edited(
+        &mut self,
+        now: Now,
+        call: CallNo,
+        answer: Result<Made, plugin::Error>,
+        out: &mut Effects,
+    ) {
+        let Some(id) = self.answered_in(call, &Phase::Editing(call)) else {
+            return;
+        };
+        match answer {
+            Ok(made) => self.was_edited(now, id, made, out),
+            // The same edit is made again under its id, which makes it once.
+            Err(plugin::Error::Unknown { message } | plugin::Error::Transient { message }) => {
+                self.failed(now, id, &plugin::Error::transient(message), out);
+            }
+            Err(error) => self.failed(now, id, &error, out),
+        }
+    }
+
+    fn was_edited(&mut self, now: Now, id: StepId, made: Made, out: &mut Effects) {
+        let Made { assets, left_alone } = made;
+        let Some(execution) = self.live.get_mut(&id.execution) else {
+            return;
+        };
+        let machine = execution.machine_name(id.machine).clone();
+        let Some(step) = execution.steps.get_mut(&id.machine) else {
+            return;
+        };
+        step.failures = 0;
+        step.error = None;
+        let mut edits = Vec::new();
+        if let Some(edit) = &mut step.edit {
+            edits = edit
+                .edits
+                .iter()
+                .map(|edit| format!("{} {}", edit.source.0, edit.edit))
+                .collect();
+            edit.assets = Some(assets.clone());
+        }
+        let entry = Entry {
+            at: now.wall,
+            machine: Some(machine),
+            what: What::Edited {
+                edits,
+                assets,
+                left_alone,
+            },
+        };
+        self.log.entry(id.execution).or_default().push(entry);
+        self.changed(id);
+        self.make_edit(now, id, out);
+        // A cancelled execution does not wait for the assets.
+        self.look_at(id.execution, [id.machine]);
+    }
+
+    /// Takes the end of the wait for the assets of an edit.
+    pub(super) fn settled_edit(
+        &mut self,
+        now: Now,
+        call: CallNo,
+        answer: Result<Settlement, plugin::Error>,
+        out: &mut Effects,
+    ) {
+        let Some(id) = self.answered_in(call, &Phase::Settling(call)) else {
+            return;
+        };
+        let open = self.step_of(id).and_then(|step| step.open_edit());
+        let Some(outcome) = open.map(|edit| edit.outcome.clone()) else {
+            return;
+        };
+        out.urgent = true;
+        let (outcome, why) = match answer {
+            Ok(Settlement::Done) => (outcome, None),
+            Ok(Settlement::Overwritten(why)) => {
+                (StateName::from(StateName::OVERWRITTEN), Some(why))
+            }
+            Ok(Settlement::RolledBack(why)) => (StateName::from(StateName::ROLLED_BACK), Some(why)),
+            Err(error) => {
+                if let Some(step) = self.step_mut(id) {
+                    step.error = Some(error.to_string());
+                }
+                let again = now.mono + DISPATCH;
+                self.enter(now, id, Phase::Delayed(Why::Settling), Some(again));
+                return self.changed(id);
+            }
+        };
+        if let Some(step) = self.step_mut(id).filter(|_| why.is_some()) {
+            step.error = why;
+        }
+        self.conclude(now, id, &outcome);
+    }
+
+    /// The step whose call has answered, if it is still in the phase of that call.
+    fn answered_in(&mut self, call: CallNo, phase: &Phase) -> Option<StepId> {
+        let id = self.calls.remove(&call)?;
+        self.step_of(id).filter(|step| step.phase == *phase)?;
+        Some(id)
+    }
+}
+
+/// The id of the changes of a step: the same for every attempt and owner, another one for each run and each round of a loop.
+fn change_id(execution: &Execution, id: StepId) -> ChangeId {
+    let round = execution
+        .steps
+        .get(&id.machine)
+        .map_or(0, |step| step.transitions);
+    let digest = Digest::of(format!("{}/{round}", execution.key(id.machine)).as_bytes());
+    ChangeId::new(&digest.to_string())
+        .unwrap_or_else(|_| ChangeId::from(u128::from(id.execution.0)))
+}
+
+/// The edit that undoes another one.
+fn reversed(made: &SourceEdit) -> SourceEdit {
+    let mut back = made.clone();
+    std::mem::swap(&mut back.edit.was, &mut back.edit.to);
+    back
+}

@@ -1,0 +1,197 @@
+//! Edits of sources, and the wait for their assets.
+
+use plugin_sdk::{
+    FieldEdit,
+    operation::{Answer, PauseAsset, Power},
+};
+use prodspec_model::AssetId;
+
+use super::*;
+
+fn editor(name: &str) -> Function {
+    let mut function = function(name, Repeat::Safe, Guard::Advisory);
+    function.info = function.info.may(Power::edit("m.yaml", "schema.*"));
+    function
+}
+
+fn edit(field: &str, was: u32, to: u32) -> Answer {
+    let path = format!("schema.{field}").parse().unwrap();
+    Answer::new().edit("m.yaml", FieldEdit::set("m.yaml#0", path, was, to))
+}
+
+fn made() -> Result<Made, plugin::Error> {
+    Ok(Made {
+        assets: vec![AssetId::new("schema/main").unwrap()],
+        left_alone: Vec::new(),
+    })
+}
+
+/// The schema is expanded, filled, and put back if filling fails.
+fn migration() -> World {
+    let workflow = Workflow::new("schema")
+        .machine(Machine::calls("expand", "set-schema").settles(Duration::from_secs(900)))
+        .machine(Machine::calls("fill", "fill").when(is("expand", "done")))
+        .machine(
+            Machine::restores("back", ["expand"])
+                .cleans_up()
+                .when(any([is("fill", "failed"), cancelled()])),
+        )
+        .ends_well(is("fill", "done"))
+        .ends_badly(any([
+            is("back", "done"),
+            is("expand", ["rolled_back", "overwritten"]),
+        ]))
+        .build()
+        .unwrap();
+    let mut world = World::new([workflow], [editor("set-schema"), keyed("fill")]);
+    world.start("schema", "3");
+    world.sync();
+    world
+}
+
+#[test]
+fn r34_edit_is_made_when_it_is_durable_and_by_the_next_owner_under_the_same_id() {
+    let mut world = migration();
+    world.answer("set-schema", Ok(edit("version", 2, 3).done()));
+    assert!(world.edits.is_empty(), "not durable yet");
+    world.sync();
+    let first = world.edits.values().next().unwrap().clone();
+    world.crash();
+    world.sync();
+    assert!(
+        world.called().is_empty(),
+        "the function is not called again"
+    );
+    let again = world.edited(made());
+    assert_eq!(again, first);
+    assert_eq!(again.holder.to_string(), "execution/schema-0000000001");
+    world.sync();
+    world.crash();
+    world.sync();
+    assert!(world.edits.is_empty(), "it was made");
+    world.settled(Ok(Settlement::Done));
+    world.sync();
+    assert_eq!(world.called(), ["fill"]);
+    assert!(
+        world.released.is_empty(),
+        "the fields are held until the end"
+    );
+    world.answer("fill", done());
+    assert_eq!(world.outcome("schema", "3"), Some(Outcome::Succeeded));
+    assert_eq!(world.released, ["execution/schema-0000000001"]);
+}
+
+#[test]
+fn r34_edit_that_may_have_been_made_is_made_again_and_a_refused_one_fails() {
+    let mut world = migration();
+    world.answer("set-schema", Ok(edit("version", 2, 3).done()));
+    world.sync();
+    let first = world.edited(Err(plugin::Error::unknown("the disk is gone")));
+    world.pass(Duration::from_secs(2));
+    world.sync();
+    let again = world.edited(Err(plugin::Error::permanent(
+        "`schema.version` is held by ann",
+    )));
+    assert_eq!(again, first);
+    assert_eq!(world.outcome("schema", "3"), Some(Outcome::Failed));
+    let errors = &world.ended("schema", "3").errors;
+    assert!(
+        errors.values().any(|error| error.contains("held by ann")),
+        "{errors:?}"
+    );
+}
+
+#[test]
+fn r34_edit_outside_the_powers_of_the_function_is_a_failure() {
+    let mut world = migration();
+    let path = "owner".parse().unwrap();
+    let answer = Answer::new().edit("m.yaml", FieldEdit::add("m.yaml#0", path, "me"));
+    world.answer("set-schema", Ok(answer.done()));
+    assert_eq!(world.outcome("schema", "3"), Some(Outcome::Failed));
+    let mut world = migration();
+    let pause = PauseAsset::new(AssetId::new("schema/main").unwrap(), "migrating");
+    world.answer("set-schema", Ok(Answer::new().pause(pause).done()));
+    assert_eq!(world.outcome("schema", "3"), Some(Outcome::Failed));
+}
+
+#[test]
+fn r36_overwritten_rolled_back_and_expired_are_outcomes_of_their_own() {
+    let end = |settled: Option<Settlement>| {
+        let mut world = migration();
+        world.answer("set-schema", Ok(edit("version", 2, 3).done()));
+        world.sync();
+        world.edited(made());
+        world.sync();
+        match settled {
+            Some(settled) => drop(world.settled(Ok(settled))),
+            None => {
+                world.pass(Duration::from_secs(600));
+                world.crash();
+                world.sync();
+                world.settled(Err(plugin::Error::transient("no incarnation")));
+                world.sync();
+                world.pass(Duration::from_secs(299));
+                world.sync();
+                assert_eq!(world.outcome("schema", "3"), None);
+                world.pass(Duration::from_secs(2));
+            }
+        }
+        assert_eq!(world.outcome("schema", "3"), Some(Outcome::Failed));
+        world.ended("schema", "3").states[&"expand".into()].clone()
+    };
+    assert_eq!(
+        end(Some(Settlement::Overwritten("bob: 4".into()))).as_str(),
+        "overwritten"
+    );
+    assert_eq!(
+        end(Some(Settlement::RolledBack("unhealthy".into()))).as_str(),
+        "rolled_back"
+    );
+    assert_eq!(end(None).as_str(), "expired");
+}
+
+#[test]
+fn r34_restore_puts_back_what_was_edited_field_by_field() {
+    let mut world = migration();
+    world.answer("set-schema", Ok(edit("version", 2, 3).done()));
+    world.sync();
+    world.edited(made());
+    world.sync();
+    world.settled(Ok(Settlement::Done));
+    world.sync();
+    world.answer("fill", Err(plugin::Error::permanent("the disk is full")));
+    world.sync();
+    let back = world.edited(made()).edit;
+    assert!(back.lenient);
+    let field = &back.edits[0].edit;
+    assert_eq!((&field.was, &field.to), (&Some(json!(3)), &Some(json!(2))));
+    assert_eq!(world.outcome("schema", "3"), Some(Outcome::Failed));
+}
+
+#[test]
+fn r30_cancel_waits_for_an_edit_that_is_being_made_and_not_for_its_assets() {
+    let mut world = migration();
+    let id = world.shown("schema", "3").id;
+    world.answer("set-schema", Ok(edit("version", 2, 3).done()));
+    world.sync();
+    world.say(&id, Say::Cancel);
+    assert_eq!(world.outcome("schema", "3"), None);
+    let (no, _) = world
+        .edits
+        .iter()
+        .find(|(_, edit)| !edit.edit.lenient)
+        .map(|(no, edit)| (*no, edit.clone()))
+        .unwrap();
+    world.edits.remove(&no);
+    world.step(Event::Edited(no, made()));
+    world.sync();
+    world.pass(Duration::from_secs(2));
+    world.sync();
+    let back = world.edited(made());
+    assert!(back.edit.lenient, "it was made, so it is undone");
+    assert_eq!(
+        world.outcome("schema", "3"),
+        Some(Outcome::Failed),
+        "what ends badly is a failure"
+    );
+}

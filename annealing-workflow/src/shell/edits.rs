@@ -1,0 +1,62 @@
+//! The calls of the kernel that go to the port to intent.
+
+use std::collections::BTreeSet;
+
+use control_plane_runtime::Runtime;
+use control_plane_store::records::Holder;
+use futures::future::BoxFuture;
+use plugin_sdk::{BoxError, plugin};
+
+use super::calls::Calls;
+use crate::kernel::{CallNo, Event, PreparedEdit};
+
+/// Why an edit is not made without the port to intent.
+const NO_INTENT: &str =
+    "these workflows are attached without a port to intent; attach them with `.with_intent(..)`";
+
+impl<R: Runtime> Calls<R> {
+    pub(super) fn edit(&self, no: CallNo, edit: PreparedEdit) {
+        let intent = self.intent.clone();
+        self.spawn(no, async move {
+            let answer = match intent {
+                Some(intent) => intent.edit(&edit).await,
+                None => Err(plugin::Error::permanent(NO_INTENT)),
+            };
+            Event::Edited(no, answer)
+        });
+    }
+
+    pub(super) fn settle(&self, no: CallNo, edit: PreparedEdit) {
+        let intent = self.intent.clone();
+        self.spawn(no, async move {
+            let answer = match intent {
+                Some(intent) => intent.settled(&edit).await,
+                None => Err(plugin::Error::permanent(NO_INTENT)),
+            };
+            Event::Settled(no, answer)
+        });
+    }
+
+    /// Gives up the fields of an execution that has ended.
+    pub(super) fn release(&self, holder: Holder) {
+        if let Some(intent) = self.intent.clone() {
+            self.give_up(Box::pin(async move { intent.release(&holder).await }));
+        }
+    }
+
+    /// Gives up the fields of executions that ended before this owner began.
+    pub(super) fn release_others(&self, live: BTreeSet<Holder>) {
+        if let Some(intent) = self.intent.clone() {
+            self.give_up(Box::pin(async move { intent.release_others(&live).await }));
+        }
+    }
+
+    fn give_up(&self, release: BoxFuture<'static, Result<(), BoxError>>) {
+        let partition = self.workflows.partition.clone();
+        self.workflows.runtime.spawn(Box::pin(async move {
+            if let Err(error) = release.await {
+                tracing::warn!(%partition, error = &*error as &dyn std::error::Error, "failed to give up the fields of executions that have ended; the next owner gives them up");
+            }
+        }));
+    }
+}
