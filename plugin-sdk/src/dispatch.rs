@@ -26,7 +26,7 @@ use crate::{
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
-    /// Work of schedules.
+    /// Work that a slot of a schedule started.
     Background,
     /// The start of an execution.
     #[default]
@@ -203,7 +203,7 @@ impl Dispatch {
         Self { delays, ..self }
     }
 
-    /// Adds a claim.
+    /// Adds a resource that the step takes.
     #[must_use]
     pub fn claim(mut self, claim: Claim) -> Self {
         self.claims.push(claim);

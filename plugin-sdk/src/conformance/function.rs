@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use futures::future::{BoxFuture, Either, select};
-use jiff::SignedDuration;
+use jiff::Timestamp;
 
 use super::Violation;
 use crate::{
@@ -30,7 +30,7 @@ type Ended = std::result::Result<Answer, plugin::Error>;
 /// Tests the laws of functions. What a function declares in its info decides which laws are tested.
 ///
 /// The suite answers requirements from the reader of the request, without states. Each run of the suite uses the keys of
-/// the requests with their run and the next two, so give each request its own execution or step.
+/// the requests with their run and the next two, so give each request its own execution or step, and a token above 0.
 ///
 /// ```
 /// use plugin_sdk::{conformance::FunctionSuite, testing::{self, InMemoryEffects}};
@@ -108,7 +108,7 @@ impl FunctionSuite {
                 function,
                 info: &info,
                 powers: &powers,
-                request: request.clone(),
+                request,
             };
             trial.run().await?;
         }
@@ -206,8 +206,8 @@ impl<P: OperationFunction + ?Sized> Trial<'_, P> {
         let mut request = self.request.clone();
         request.key.run += run;
         request.fence = Fence::new(request.fence.token, attempt);
-        let deadline = SignedDuration::try_from(self.info.deadline);
-        request.deadline = request.now + deadline.unwrap_or(SignedDuration::MAX);
+        let deadline = request.now.checked_add(self.info.deadline);
+        request.deadline = deadline.unwrap_or(Timestamp::MAX);
         request
     }
 

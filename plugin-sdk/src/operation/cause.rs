@@ -36,7 +36,7 @@ pub enum StartCause {
         /// The instant of the slot.
         at: Timestamp,
     },
-    /// A watch fired.
+    /// A watch of assets fired.
     Watch {
         /// The asset with the watch.
         watch: AssetId,
@@ -61,7 +61,7 @@ pub enum StartCause {
     Listener {
         /// Name of the listener that started it.
         name: String,
-        /// The execution that ended.
+        /// The execution whose end the listener saw.
         ended: ExecutionId,
     },
 }

@@ -57,7 +57,7 @@ impl Limit {
     pub const STARTS: Self = Self::new("an answer", "starts", 100);
     /// Number of notes in an answer.
     pub const NOTES: Self = Self::new("an answer", "notes", 100);
-    /// Bytes of a note.
+    /// Bytes of the text of a note.
     pub const NOTE: Self = Self::new("a note", "bytes", 1_000);
     /// Bytes of the key of a start.
     pub const KEY: Self = Self::new("the key of a start", "bytes", 512);

@@ -81,7 +81,7 @@ impl Start {
         self
     }
 
-    /// Adds a label.
+    /// Adds a label of the execution.
     #[must_use]
     pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.insert(name.into(), value.into());
@@ -113,9 +113,9 @@ impl Start {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PauseAsset {
-    /// The asset to pause.
+    /// Id of the asset to pause.
     pub asset: AssetId,
-    /// The reason, for operators.
+    /// The reason for the pause, for operators.
     pub why: String,
 }
 

@@ -58,12 +58,11 @@ pub struct InMemoryEffects {
     seen: Arc<Mutex<BTreeMap<EffectKey, Seen>>>,
 }
 
-/// What the callee remembers of one key.
+/// What the callee remembers of the effect of one key.
 #[derive(Debug, Clone)]
 struct Seen {
     fence: Fence,
     answer: Answer,
-    effects: u64,
 }
 
 impl InMemoryEffects {
@@ -77,7 +76,7 @@ impl InMemoryEffects {
 
     /// Number of effects with this key: 0 or 1.
     pub fn effects(&self, key: &EffectKey) -> u64 {
-        self.seen().get(key).map_or(0, |seen| seen.effects)
+        u64::from(self.seen().contains_key(key))
     }
 
     /// The keys of all effects, sorted.
@@ -112,7 +111,6 @@ impl OperationFunction for InMemoryEffects {
         let made = Seen {
             fence: request.fence,
             answer: answer.clone(),
-            effects: 1,
         };
         seen.insert(request.key, made);
         Ok(answer.done())

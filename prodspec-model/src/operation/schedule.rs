@@ -83,7 +83,7 @@ pub enum Concurrency {
     /// It waits until the earlier run has ended.
     #[default]
     Forbid,
-    /// It starts at once.
+    /// It starts at once, beside the earlier run.
     Allow,
     /// The earlier run is cancelled, with its clean-up; the new one starts when that has ended.
     Replace,
