@@ -334,7 +334,7 @@ impl<R: Runtime> Desk<R> {
 }
 
 /// The value of an edited field in a reading.
-fn value(reading: &Reading, edit: &plugin_sdk::FieldEdit) -> Option<serde_json::Value> {
+pub(crate) fn value(reading: &Reading, edit: &plugin_sdk::FieldEdit) -> Option<serde_json::Value> {
     let document = reading
         .documents
         .iter()

@@ -8,7 +8,7 @@ use control_plane_store::{
 };
 use jiff::{SignedDuration, Timestamp};
 use plugin_sdk::{ChangeId, FieldEdit, SourceChange};
-use prodspec_model::{PartitionId, Revision, SourceName};
+use prodspec_model::{AssetId, PartitionId, Revision, SourceName};
 
 /// Time for which a change is known after it was made.
 const KNOWN_FOR: SignedDuration = SignedDuration::from_hours(30 * 24);

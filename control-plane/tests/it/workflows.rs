@@ -7,8 +7,8 @@ use std::{
 };
 
 use control_plane::workflow::{
-    Answer, EffectKey, FunctionInfo, FunctionRequest, Machine, Outcome, Ran, Repeat, Requirement,
-    Say, Start, WaitFor, Workflow, from_fn, is,
+    Answer, EffectKey, ExecutionId, FunctionInfo, FunctionRequest, Machine, Outcome, Power, Ran,
+    Repeat, Requirement, Say, Start, WaitFor, Workflow, any, cancelled, from_fn, is,
 };
 
 use crate::world::*;
@@ -135,4 +135,156 @@ async fn workflow_that_calls_an_unknown_function_is_refused_by_build() {
         refused.to_string(),
         "the machine `a` of the workflow `w` calls `gone`, which is not registered; register it with `.function(..)`"
     );
+}
+
+/// Doubles a service, waits until production has it, then asks a person, who may have it put back.
+fn doubling(builder: ControlPlaneBuilder) -> ControlPlaneBuilder {
+    let double = async |request: FunctionRequest| {
+        let size: u64 = request
+            .reader
+            .asset(&id("a"))?
+            .payload::<Service>()
+            .map_err(|error| plugin::Error::permanent(error.to_string()))?
+            .size;
+        let field = FieldEdit::set(
+            "manifest.yaml#0",
+            "services.a.size".parse().unwrap(),
+            size,
+            2 * size,
+        );
+        Ok(Answer::new().edit("manifest.yaml", field).done())
+    };
+    let info = FunctionInfo::new("double")
+        .repeat(Repeat::Safe)
+        .may(Power::edit("manifest.yaml", "services.*.size"));
+    let workflow = Workflow::new("double")
+        .machine(Machine::calls("double", "double").settles(LONG))
+        .machine(Machine::asks("keep", "Keep it?", ["yes", "no"]).when(is("double", "done")))
+        .machine(
+            Machine::restores("back", ["double"])
+                .cleans_up()
+                .when(any([is("keep", "no"), cancelled()])),
+        )
+        .ends_well(is("keep", "yes"))
+        .ends_badly(any([
+            is("back", "done"),
+            is("double", ["overwritten", "rolled_back", "expired"]),
+        ]))
+        .build()
+        .unwrap();
+    builder.function(from_fn(info, double)).workflow(workflow)
+}
+
+const COMMENTED: &str = "services:\n  a: {size: 3} # measured in May\n  b: {size: 5}\n";
+
+fn editing(dir: &Path, production: &Production) -> Running {
+    let store = SqliteStore::open_wait(dir.join("state")).unwrap();
+    let builder = doubling(plane(production))
+        .store(store)
+        .editable(YamlFile::watch(dir.join("manifest.yaml")));
+    Running::start(builder.build().unwrap())
+}
+
+async fn asks(handle: &Handle, id: &ExecutionId) {
+    loop {
+        let live = handle.execution(id).await.unwrap().unwrap();
+        if live
+            .machine("keep")
+            .and_then(|machine| machine.wait.as_ref())
+            .is_some()
+        {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn r36_step_that_edits_is_done_when_production_has_it_and_can_be_put_back() {
+    let (dir, production) = (tempfile::tempdir().unwrap(), Production::default());
+    write(dir.path(), COMMENTED);
+    let running = editing(dir.path(), &production);
+    running.handle.settle(LONG).await.unwrap();
+    let started = running
+        .handle
+        .start(Start::of("double"), ann())
+        .await
+        .unwrap()
+        .id;
+    asks(&running.handle, &started).await;
+    assert_eq!(
+        production.size("a"),
+        Some(6),
+        "production had it before the next step"
+    );
+    let text = || std::fs::read_to_string(dir.path().join("manifest.yaml")).unwrap();
+    assert_eq!(text(), COMMENTED.replace("size: 3", "size: 6"));
+
+    // The execution holds the field until it has ended, also over a restart.
+    running.stop().await;
+    let running = editing(dir.path(), &production);
+    running.handle.settle(LONG).await.unwrap();
+    let field = FieldEdit::set("manifest.yaml#0", "services.a.size".parse().unwrap(), 6, 7);
+    let other = SourceEdit::new("manifest.yaml", ann()).field(field);
+    let refused = running.handle.edit(&other).await.unwrap_err().to_string();
+    assert!(
+        refused.contains(&format!("held by execution/{started}")),
+        "{refused}"
+    );
+
+    asks(&running.handle, &started).await;
+    running
+        .handle
+        .say(&started, Say::answer("keep", "no"), ann())
+        .await
+        .unwrap();
+    let ended = running.handle.wait_execution(&started, LONG).await.unwrap();
+    assert_eq!(ended.outcome, Outcome::Failed);
+    assert_eq!(text(), COMMENTED);
+    while !running.handle.held_fields().await.unwrap().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn r36_field_that_a_person_sets_is_theirs_and_the_step_is_told() {
+    let (dir, production) = (tempfile::tempdir().unwrap(), Production::default());
+    write(dir.path(), COMMENTED);
+    let running = editing(dir.path(), &production);
+    running.handle.settle(LONG).await.unwrap();
+    // While pushes hang, the step waits for production.
+    production.state().hangs = true;
+    let started = running
+        .handle
+        .start(Start::of("double"), ann())
+        .await
+        .unwrap()
+        .id;
+    let path = dir.path().join("manifest.yaml");
+    let text = || std::fs::read_to_string(&path).unwrap();
+    while !text().contains("size: 6") {
+        tokio::task::yield_now().await;
+    }
+    loop {
+        let live = running.handle.execution(&started).await.unwrap().unwrap();
+        let wait = live
+            .machine("double")
+            .and_then(|machine| machine.wait.clone());
+        if wait.is_some_and(|wait| wait.what == WaitFor::Settled) {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    write(dir.path(), &text().replace("size: 6", "size: 4"));
+    let ended = running.handle.wait_execution(&started, LONG).await.unwrap();
+    assert_eq!(ended.states[&"double".into()].as_str(), "overwritten");
+    let why = &ended.errors[&"double".into()];
+    assert_eq!(
+        why,
+        "services.a.size was set to 4 by another program or a person"
+    );
+    assert!(text().contains("size: 4"), "it stays");
+    production.state().hangs = false;
+    running.stop().await;
 }

@@ -4,6 +4,8 @@
 //! [`ControlPlaneBuilder::workflow`](crate::ControlPlaneBuilder::workflow) beside the functions that it calls, and started with
 //! [`Handle::start`]. The page "Write a workflow" shows all of it.
 
+mod port;
+
 use std::{sync::Arc, time::Duration};
 
 use annealing_enforcer::Handle as Enforcement;
@@ -52,8 +54,12 @@ pub(crate) async fn while_owner<R: Runtime>(
         let (attached, handle) = shared
             .workflows
             .attach(token, Arc::new(enforcement.clone()));
+        let intent = Arc::new(port::Port {
+            shared: shared.clone(),
+            enforcer: enforcement.clone(),
+        });
         shared.lane.send_replace(Some(handle));
-        attached.run().await;
+        attached.with_intent(intent).run().await;
         shared.runtime.sleep(AGAIN).await;
     }
 }

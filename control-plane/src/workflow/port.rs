@@ -1,0 +1,247 @@
+//! The port of workflows to intent: edits go over the desk, and what they changed is followed in enforcement.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use annealing_enforcer::Handle as Enforcer;
+use annealing_workflow::intent::{Intent, Made, PreparedEdit, Settlement};
+use async_trait::async_trait;
+use control_plane_runtime::Runtime;
+use control_plane_store::records::{By, HeldField, Holder};
+use futures::StreamExt;
+use plugin_sdk::{
+    BoxError, ChangeId, Enforcement, Feed, FeedItem, Standing, operation::SourceEdit as Edit,
+    plugin, with_causes,
+};
+use prodspec_model::{AssetId, Digest, Incarnation};
+
+use crate::{
+    EditRefused, SourceEdit,
+    desk::{self, Desk},
+    shared::Shared,
+};
+
+/// Edits of one ownership.
+pub(super) struct Port<R> {
+    pub(super) shared: Arc<Shared<R>>,
+    pub(super) enforcer: Enforcer<R>,
+}
+
+#[async_trait]
+impl<R: Runtime> Intent for Port<R> {
+    async fn edit(&self, prepared: &PreparedEdit) -> Result<Made, plugin::Error> {
+        let made = match prepared.edit.edits.first() {
+            Some(first) => self.edit_source(first.source.0.as_ref(), prepared).await?,
+            None => Made::default(),
+        };
+        for pause in &prepared.edit.pauses {
+            let by = By::new(prepared.holder.to_string(), pause.why.clone());
+            let scope = crate::PauseScope::Asset(pause.asset.clone());
+            let paused = self.enforcer.tell(annealing_enforcer::Command::Pause {
+                scope,
+                by,
+                until: None,
+            });
+            let failed = |error| plugin::Error::transient(with_causes(&error));
+            paused.await.map_err(failed)?;
+        }
+        Ok(made)
+    }
+
+    async fn settled(&self, prepared: &PreparedEdit) -> Result<Settlement, plugin::Error> {
+        let assets = prepared.edit.assets.clone().unwrap_or_default();
+        let desk = self.desk()?;
+        let none = BTreeSet::new();
+        tokio::select! {
+            in_sync = self.in_sync(&assets) => in_sync.map(|()| Settlement::Done),
+            fields = desk.overwritten(&prepared.holder, &none) => match fields {
+                Some(fields) => Ok(Settlement::Overwritten(in_words(&fields))),
+                None => Err(ended()),
+            },
+        }
+    }
+
+    async fn release(&self, holder: &Holder) -> Result<(), BoxError> {
+        self.desk()?.release(holder).await?;
+        Ok(())
+    }
+
+    async fn release_others(&self, live: &BTreeSet<Holder>) -> Result<(), BoxError> {
+        let desk = self.desk()?;
+        let ledger = desk.ledger().await?;
+        let holders: BTreeSet<Holder> = ledger.fields().map(|field| field.holder.clone()).collect();
+        for holder in holders
+            .difference(live)
+            .filter(|it| it.to_string().starts_with("execution/"))
+        {
+            desk.release(holder).await?;
+        }
+        Ok(())
+    }
+}
+
+impl<R: Runtime> Port<R> {
+    fn desk(&self) -> Result<Arc<Desk<R>>, plugin::Error> {
+        self.shared.desk.borrow().clone().ok_or_else(ended)
+    }
+
+    async fn edit_source(
+        &self,
+        source: &str,
+        prepared: &PreparedEdit,
+    ) -> Result<Made, plugin::Error> {
+        let desk = self.desk()?;
+        let edit = SourceEdit::new(source, prepared.by.clone()).held_by(prepared.holder.clone());
+        let id = prepared.edit.id.clone();
+        if !prepared.edit.lenient {
+            let fields = prepared.edit.edits.iter().map(|edit| edit.edit.clone());
+            let made = desk
+                .edit(&edit.id(id).fields(fields))
+                .await
+                .map_err(refused)?;
+            return Ok(Made {
+                assets: made.assets,
+                left_alone: Vec::new(),
+            });
+        }
+        let (fit, left) = self.fitting(source, prepared).await?;
+        let left_alone = left.iter().map(|edit| edit.edit.to_string()).collect();
+        if fit.is_empty() {
+            let assets = Vec::new();
+            return Ok(Made { assets, left_alone });
+        }
+        // Which fields fit depends on the source, so each selection of them is a change of its own.
+        let paths: Vec<String> = fit.iter().map(|edit| edit.edit.to_string()).collect();
+        let id = Digest::of(format!("{id} {}", paths.join(" ")).as_bytes()).to_string();
+        let id =
+            ChangeId::new(&id).map_err(|invalid| plugin::Error::permanent(invalid.to_string()))?;
+        let fields = fit.iter().map(|edit| edit.edit.clone());
+        let made = desk
+            .edit(&edit.id(id).fields(fields))
+            .await
+            .map_err(refused)?;
+        let assets = made.assets;
+        Ok(Made { assets, left_alone })
+    }
+
+    /// Those edits whose fields have their expected values now, and those whose fields have neither these nor the new ones.
+    async fn fitting<'e>(
+        &self,
+        source: &str,
+        prepared: &'e PreparedEdit,
+    ) -> Result<(Vec<&'e Edit>, Vec<&'e Edit>), plugin::Error> {
+        let (pipeline, runtime) = (&self.shared.pipeline, &self.shared.runtime);
+        let found = pipeline.sources().iter().find(|it| *it.name().0 == *source);
+        let found = found.ok_or_else(|| {
+            plugin::Error::permanent(format!("no source has the name `{source}`"))
+        })?;
+        let reading = pipeline.read(runtime, found).await;
+        let reading = reading.map_err(|problems| plugin::Error::transient(problems.to_string()))?;
+        let edits = prepared.edit.edits.iter();
+        let open = edits.filter(|edit| desk::value(&reading, &edit.edit) != edit.edit.to);
+        Ok(open.partition(|edit| desk::value(&reading, &edit.edit) == edit.edit.was))
+    }
+
+    /// Waits until each asset was found in sync at an incarnation of a run that starts now, or a newer one.
+    async fn in_sync(&self, assets: &[AssetId]) -> Result<(), plugin::Error> {
+        let generation = self.shared.owned.borrow().clone().ok_or_else(ended)?;
+        let mut status = generation.next_run().await;
+        let mut watch = generation.watch();
+        while status.incarnation.is_none() || !status.problems.is_empty() {
+            // A refused run seals nothing; the next one may.
+            watch.changed().await.map_err(|_| ended())?;
+            status = watch.borrow_and_update().clone();
+        }
+        let Some(no) = status.incarnation.map(|header| header.id.no) else {
+            return Err(ended());
+        };
+        let mut feed = self.enforcer.feed();
+        let mut latest: Option<Incarnation> = None;
+        while latest.as_ref().is_none_or(|latest| latest.no() < no) {
+            if let FeedItem::Took(took) = feed.next().await.ok_or_else(ended)? {
+                latest = Some(took);
+            }
+        }
+        let Some(latest) = latest else {
+            return Err(ended());
+        };
+        let wanted: BTreeMap<AssetId, Option<Digest>> = assets
+            .iter()
+            .map(|id| (id.clone(), latest.asset(id).map(|asset| asset.digest())))
+            .collect();
+        all_in_sync(&mut feed, wanted, &latest)
+            .await
+            .ok_or_else(ended)
+    }
+}
+
+/// Waits until each of the wanted assets was in sync. `None`: the ownership has ended.
+async fn all_in_sync(
+    feed: &mut Feed,
+    mut wanted: BTreeMap<AssetId, Option<Digest>>,
+    at: &Incarnation,
+) -> Option<()> {
+    feed.follow(wanted.keys().cloned());
+    while !wanted.is_empty() {
+        if let FeedItem::Standings(all) = feed.next().await? {
+            for (asset, standing) in all {
+                let done = wanted
+                    .get(&asset)
+                    .is_some_and(|content| was_in_sync(&standing, *content, at));
+                if done {
+                    wanted.remove(&asset);
+                }
+            }
+        }
+    }
+    Some(())
+}
+
+/// Whether production had the wanted content, or newer one. `content`: `None` if the edit has removed the asset.
+fn was_in_sync(standing: &Standing, content: Option<Digest>, at: &Incarnation) -> bool {
+    match standing {
+        // What is removed from intent stays in production until it is turned down on its own.
+        Standing::Absent { .. } | Standing::LeftAlone { .. } => content.is_none(),
+        Standing::ModelledOnly { .. } => true,
+        Standing::Enforced(enforced) => {
+            let newer = enforced.in_sync_at.is_some_and(|no| no >= at.no());
+            let same = Some(enforced.content) == content && enforced.in_sync_at.is_some();
+            content.is_none() || newer || same
+        }
+        _ => false,
+    }
+}
+
+fn in_words(fields: &[HeldField]) -> String {
+    let words = fields.iter().map(|field| {
+        let found = field.overwritten.as_ref().and_then(|it| it.found.as_ref());
+        match found {
+            Some(found) => format!(
+                "{} was set to {found} by another program or a person",
+                field.edit.path
+            ),
+            None => format!(
+                "{} was removed by another program or a person",
+                field.edit.path
+            ),
+        }
+    });
+    words.collect::<Vec<_>>().join("; ")
+}
+
+fn ended() -> plugin::Error {
+    plugin::Error::transient("this process does not own the partition any more")
+}
+
+fn refused(error: EditRefused) -> plugin::Error {
+    let message = with_causes(&error);
+    match error {
+        EditRefused::Store(_) | EditRefused::KeepsChanging(_) | EditRefused::Failed(_) => {
+            plugin::Error::transient(message)
+        }
+        EditRefused::Unknown { .. } => plugin::Error::unknown(message),
+        _ => plugin::Error::permanent(message),
+    }
+}
