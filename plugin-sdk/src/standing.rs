@@ -39,7 +39,7 @@ pub enum Standing {
         /// The id under which the asset continues, if it was renamed (R49).
         moved_to: Option<AssetId>,
     },
-    /// The asset is enforced.
+    /// The asset has an intent, which a plugin enforces.
     Enforced(Enforced),
 }
 

@@ -4,6 +4,10 @@
 //! A holder counts with its level, the amount that production was last seen to give it, or with its claim, whichever is
 //! larger. Sums and orders are kept up to date, so that no question and no admission visits the other consumers.
 
+mod sum;
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -11,6 +15,8 @@ use std::{
 
 use plugin_sdk::{Key, Mono, Now, Shared};
 use prodspec_model::AssetId;
+
+pub use sum::Sum;
 
 /// The round of a capacity whose consumers were never looked up.
 const NEVER: u64 = u64::MAX;
@@ -197,39 +203,6 @@ impl<H: Ord + Clone> Amount<H> {
             },
         };
         self.put(holder, share);
-    }
-}
-
-/// The sum over all consumers of a capacity, as far as it is known.
-#[derive(Debug)]
-pub struct Sum<H> {
-    /// Total number of units that the known consumers use or claim.
-    pub used: u128,
-    /// Time of the oldest diff that the sum rests on.
-    pub oldest: Option<Now>,
-    /// Consumers without a finding from `not_before` or later. Empty only if there is none.
-    pub unknown: Vec<H>,
-    /// Consumers that enforcement does not know. Empty only if there is none.
-    pub strangers: Vec<AssetId>,
-    /// Consumers whose next push lowers their level, each with its present level.
-    pub shrinking: Vec<(H, u64)>,
-    /// Consumers that have a level and whose next push is known, each with its present level.
-    pub leaving: Vec<(H, u64)>,
-    /// Consumers with a level above zero, the largest level first.
-    pub using: Vec<(H, u64)>,
-}
-
-impl<H> Default for Sum<H> {
-    fn default() -> Self {
-        Self {
-            used: 0,
-            oldest: None,
-            unknown: Vec::new(),
-            strangers: Vec::new(),
-            shrinking: Vec::new(),
-            leaving: Vec::new(),
-            using: Vec::new(),
-        }
     }
 }
 
@@ -514,6 +487,3 @@ fn forget_key<H: Ord>(of: &mut BTreeMap<H, BTreeSet<Key>>, holder: &H, key: &Key
         }
     }
 }
-
-#[cfg(test)]
-mod tests;
