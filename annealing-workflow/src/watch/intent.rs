@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use prodspec_model::{AssetId, Digest, IncarnationNo};
-use serde::{Deserialize, Serialize};
 
 use super::{
     change::Change,
-    record::{Content, Made, Pending, WatchCounts, WatchRecord, WatchedRecord},
+    record::{Changed, Content, Made, Pending, WatchCounts, WatchRecord, WatchedRecord},
+    runs::{Limits, Runs},
 };
-use crate::cron::Concurrency;
 
 /// Maximum number of incarnations without a change for the watch after which its record is written all the same.
 const BEHIND: u32 = 32;
@@ -17,43 +16,11 @@ const BEHIND: u32 = 32;
 /// Maximum number of own edits of an asset that wait for their incarnation. Older ones are forgotten.
 const MADE: usize = 16;
 
-/// What one run of a watch is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Per {
-    /// One changed asset. Runs for different assets are live at the same time.
-    #[default]
-    Asset,
-    /// All assets that have changed when it starts.
-    Watch,
-}
-
-/// How many runs of a watch may be live.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// What one run is about.
-    pub per: Per,
-    /// What happens when an asset changes while a run for it is live.
-    pub concurrency: Concurrency,
-    /// Maximum number of live runs of the watch. Other changes wait, one for each asset.
-    pub at_most: usize,
-}
-
 /// A run to start: the assets that it is about, with their content before and after.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Start {
     /// The assets, in the order of their changes: one, or all of the watch.
     pub assets: Vec<(AssetId, Content, Content)>,
-}
-
-/// Records to store in one commit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Changed<'a> {
-    /// The record of the watch.
-    pub record: &'a WatchRecord,
-    /// The records of assets. `None`: delete the record.
-    pub assets: Vec<(AssetId, Option<&'a WatchedRecord>)>,
 }
 
 /// One watch on intent. It decides by levels: a run gets the newest content, and content that came and went while an
@@ -86,13 +53,10 @@ pub struct Changed<'a> {
 /// ```
 #[derive(Debug, Clone)]
 pub struct IntentWatch {
-    limits: Limits,
     record: WatchRecord,
     assets: BTreeMap<AssetId, WatchedRecord>,
-    /// Assets with a change that waits, the oldest change first.
-    waiting: BTreeSet<(IncarnationNo, AssetId)>,
-    /// The live runs, with their assets.
-    runs: BTreeMap<u64, BTreeSet<AssetId>>,
+    /// Assets with a change that waits, by the incarnation of the oldest one, and live runs.
+    runs: Runs<IncarnationNo>,
     changed: BTreeSet<AssetId>,
     /// The handled incarnation of the stored record. `None`: there is no such record, or it differs in more.
     stored: Option<IncarnationNo>,
@@ -118,20 +82,16 @@ impl IntentWatch {
         assets: impl IntoIterator<Item = (AssetId, WatchedRecord)>,
     ) -> Self {
         let mut watch = Self {
-            limits,
             stored: Some(record.handled),
             record,
             assets: assets.into_iter().collect(),
-            waiting: BTreeSet::new(),
-            runs: BTreeMap::new(),
+            runs: Runs::new(limits),
             changed: BTreeSet::new(),
         };
         for (id, watched) in &watch.assets {
-            if let Some(pending) = watched.pending {
-                watch.waiting.insert((pending.since, id.clone()));
-            }
+            watch.runs.wait(id, None, watched.waits_since());
             for run in &watched.running {
-                watch.runs.entry(*run).or_default().insert(id.clone());
+                watch.runs.start(*run, id);
             }
         }
         watch
@@ -174,51 +134,29 @@ impl IntentWatch {
     /// The runs that may start now, the oldest change first. Say so with [`started`](Self::started), in the commit that
     /// starts each.
     pub fn starts(&self) -> Vec<Start> {
-        let room = self.limits.at_most.saturating_sub(self.runs.len());
-        let allow = self.limits.concurrency == Concurrency::Allow;
-        let ready = self.waiting.iter().filter_map(|(_, id)| {
-            let watched = self.assets.get(id)?;
-            let after = watched.pending?.content;
-            let free = allow || watched.running.is_empty();
-            Some((id.clone(), watched.handled?, after)).filter(|_| free)
-        });
-        match self.limits.per {
-            Per::Asset => {
-                let each = ready.take(room);
-                each.map(|asset| Start {
-                    assets: vec![asset],
-                })
-                .collect()
-            }
-            Per::Watch if room > 0 && (allow || self.runs.is_empty()) => {
-                let assets: Vec<_> = ready.collect();
-                let start = (!assets.is_empty()).then_some(Start { assets });
-                start.into_iter().collect()
-            }
-            Per::Watch => Vec::new(),
-        }
+        let runs = self.runs.ready(self.record.handled).into_iter();
+        let contents = |id: AssetId| {
+            let watched = self.assets.get(&id)?;
+            Some((id, watched.handled?, watched.pending?.content))
+        };
+        let start = |ids: Vec<AssetId>| Start {
+            assets: ids.into_iter().filter_map(contents).collect(),
+        };
+        runs.map(start).collect()
     }
 
-    /// The runs to cancel under [`Concurrency::Replace`], because newer content waits for their end. They are the same
-    /// each time, so leave out what is being cancelled already.
+    /// The runs to cancel under [`Concurrency::Replace`](crate::cron::Concurrency::Replace), because newer content waits
+    /// for their end. They are the same each time, so leave out what is being cancelled already.
     pub fn cancels(&self) -> Vec<u64> {
-        if self.limits.concurrency != Concurrency::Replace || self.waiting.is_empty() {
-            return Vec::new();
-        }
         let waits = |id: &AssetId| self.assets.get(id).is_some_and(|it| it.pending.is_some());
-        let runs = self.runs.iter();
-        runs.filter(|(_, assets)| self.limits.per == Per::Watch || assets.iter().any(waits))
-            .map(|(run, _)| *run)
-            .collect()
+        self.runs.cancels(self.record.handled, waits)
     }
 
     /// Notes that a run for `assets` starts in this commit. Returns its number.
     pub fn started(&mut self, assets: &[AssetId]) -> u64 {
-        let run = self.record.next_run;
-        self.record.next_run += 1;
-        self.record.counts.started += 1;
-        self.runs.insert(run, assets.iter().cloned().collect());
+        let run = self.record.start();
         for id in assets {
+            self.runs.start(run, id);
             self.update(id, |watched, _| {
                 if let Some(pending) = watched.pending.take() {
                     watched.handled = Some(pending.content);
@@ -231,7 +169,7 @@ impl IntentWatch {
 
     /// Notes that a run has ended in this commit, however it ended.
     pub fn ended(&mut self, run: u64) {
-        for id in self.runs.remove(&run).unwrap_or_default() {
+        for id in self.runs.end(run) {
             self.update(&id, |watched, _| watched.running.retain(|it| *it != run));
         }
     }
@@ -260,6 +198,7 @@ impl IntentWatch {
         self.stored = None;
         for id in self.assets.keys().cloned().collect::<Vec<_>>() {
             self.update(&id, |watched, _| {
+                watched.handled = None;
                 watched.pending = None;
                 watched.made.clear();
             });
@@ -268,10 +207,11 @@ impl IntentWatch {
 
     /// Takes edited limits, which hold for the next start.
     pub fn limits(&mut self, limits: Limits) {
-        self.limits = limits;
+        self.runs.limits = limits;
     }
 
-    /// The oldest incarnation that has content of a change that waits or runs. Retention spares what is cited.
+    /// The incarnations that have the contents of changes that wait or run, and the one handled last. Retention spares
+    /// them.
     pub fn cited(&self) -> BTreeSet<IncarnationNo> {
         let contents = self.assets.values().flat_map(|watched| {
             let pending = watched.pending.map(|pending| pending.content);
@@ -295,26 +235,15 @@ impl IntentWatch {
             return None;
         }
         self.stored = Some(self.record.handled);
-        let row = |id| {
-            let row = self.assets.get(&id);
-            (id, row)
-        };
-        Some(Changed {
-            record: &self.record,
-            assets: ids.into_iter().map(row).collect(),
-        })
+        Some(Changed::new(&self.record, ids, &self.assets))
     }
 
     /// Changes what is known of an asset, and keeps the indices true.
     fn update(&mut self, id: &AssetId, change: impl FnOnce(&mut WatchedRecord, &mut WatchCounts)) {
         let watched = self.assets.entry(id.clone()).or_default();
-        if let Some(pending) = watched.pending {
-            self.waiting.remove(&(pending.since, id.clone()));
-        }
+        let before = watched.waits_since();
         change(watched, &mut self.record.counts);
-        if let Some(pending) = watched.pending {
-            self.waiting.insert((pending.since, id.clone()));
-        }
+        self.runs.wait(id, before, watched.waits_since());
         if watched.is_idle() {
             self.assets.remove(id);
         }

@@ -1,16 +1,21 @@
-//! Watches on intent: from changes of incarnations to what starts, by asset, without losing or repeating a change.
+//! Watches: from what happens to assets to what starts, by asset, without losing or repeating a change.
 //!
-//! [`changes`] says what a watch sees between two incarnations; [`IntentWatch`] is the state of one watch: what waits,
-//! what runs, and what was handled. Neither has a clock or IO.
+//! [`changes`] says what a watch sees between two incarnations. [`IntentWatch`] is the state of one watch on intent: what
+//! waits, what runs, and what was handled. [`StatusWatch`] is the same for conditions that hold for some time. None of
+//! them has a clock or IO.
 
 mod change;
 mod intent;
 mod record;
+mod runs;
+mod status;
 
 pub use self::{
     change::{Change, changes},
-    intent::{Changed, IntentWatch, Limits, Per, Start},
-    record::{Content, Made, Pending, WatchCounts, WatchRecord, WatchedRecord},
+    intent::{IntentWatch, Start},
+    record::{Changed, Content, Made, Pending, WatchCounts, WatchRecord, WatchedRecord},
+    runs::{Limits, Per},
+    status::StatusWatch,
 };
 
 #[cfg(test)]

@@ -1,13 +1,16 @@
-//! The stored data of a watch on intent. Operators are shown the same data.
+//! The stored data of watches. Operators are shown the same data.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use control_plane_store::Record;
-use prodspec_model::{Digest, IncarnationNo};
+use prodspec_model::{AssetId, Digest, IncarnationNo};
 use serde::{Deserialize, Serialize};
 
 /// The state of one watch, stored as `watch/{partition}/{asset}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct WatchRecord {
-    /// The incarnation whose changes were taken last. Retention spares it.
+    /// The incarnation whose changes were taken last, for a watch on intent. Retention spares it.
+    #[serde(default)]
     pub handled: IncarnationNo,
     /// Number of the next run.
     #[serde(default)]
@@ -19,6 +22,42 @@ pub struct WatchRecord {
 
 impl Record for WatchRecord {
     const KIND: &'static str = "watch";
+}
+
+impl WatchRecord {
+    /// Counts a run, and returns its number.
+    pub(super) fn start(&mut self) -> u64 {
+        let run = self.next_run;
+        self.next_run += 1;
+        self.counts.started += 1;
+        run
+    }
+}
+
+/// Records to store in one commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changed<'a> {
+    /// The record of the watch.
+    pub record: &'a WatchRecord,
+    /// The records of assets. `None`: delete the record.
+    pub assets: Vec<(AssetId, Option<&'a WatchedRecord>)>,
+}
+
+impl<'a> Changed<'a> {
+    pub(super) fn new(
+        record: &'a WatchRecord,
+        ids: BTreeSet<AssetId>,
+        assets: &'a BTreeMap<AssetId, WatchedRecord>,
+    ) -> Self {
+        let row = |id| {
+            let row = assets.get(&id);
+            (id, row)
+        };
+        Self {
+            record,
+            assets: ids.into_iter().map(row).collect(),
+        }
+    }
 }
 
 /// Number of changes by what became of them.
@@ -49,6 +88,9 @@ pub struct WatchedRecord {
     /// Changes that executions of the watch committed, and that no incarnation has shown yet.
     #[serde(default)]
     pub made: Vec<Made>,
+    /// Whether the condition of a watch on status has had its run, and is not over.
+    #[serde(default)]
+    pub fired: bool,
 }
 
 impl Record for WatchedRecord {
@@ -85,17 +127,27 @@ pub struct Made {
 impl WatchedRecord {
     /// Whether there is nothing to remember about the asset.
     pub(super) fn is_idle(&self) -> bool {
-        self.pending.is_none() && self.running.is_empty() && self.made.is_empty()
+        *self
+            == Self {
+                handled: self.handled,
+                ..Self::default()
+            }
+    }
+
+    /// The incarnation since which a change waits for a run.
+    pub(super) fn waits_since(&self) -> Option<IncarnationNo> {
+        self.pending.map(|pending| pending.since)
     }
 
     /// Takes the edits that lead from `before` to `after` off the list. Returns whether there are such.
     pub(super) fn made_itself(&mut self, before: Option<Digest>, after: Option<Digest>) -> bool {
-        let mut at = before;
+        // Contents that are `before`, or were made of it. What others made of them meanwhile came and went.
+        let mut known = vec![before];
         let mut last = None;
         for (nth, made) in self.made.iter().enumerate() {
-            if made.before == at {
-                at = made.after;
-                last = (at == after).then_some(nth).or(last);
+            if known.contains(&made.before) {
+                known.push(made.after);
+                last = (made.after == after).then_some(nth).or(last);
             }
         }
         if let Some(last) = last {

@@ -2,6 +2,7 @@
 
 mod examples;
 mod model;
+mod status;
 
 use prodspec_model::{AssetId, Digest, IncarnationNo};
 

@@ -247,7 +247,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(3000))]
+    #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
     fn r38_no_change_is_lost_or_handled_twice_over_crashes(

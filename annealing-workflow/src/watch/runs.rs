@@ -1,0 +1,130 @@
+//! The live runs of a watch, and the assets that wait for one: what both kinds of watches share.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Bound,
+};
+
+use prodspec_model::AssetId;
+use serde::{Deserialize, Serialize};
+
+use crate::cron::Concurrency;
+
+/// What one run of a watch is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Per {
+    /// One changed asset. Runs for different assets are live at the same time.
+    #[default]
+    Asset,
+    /// All assets that have changed when it starts.
+    Watch,
+}
+
+/// How many runs of a watch may be live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// What one run is about.
+    pub per: Per,
+    /// What happens when an asset changes while a run for it is live.
+    pub concurrency: Concurrency,
+    /// Maximum number of live runs of the watch. Other changes wait, one for each asset.
+    pub at_most: usize,
+}
+
+/// Live runs with their assets, and waiting assets in the order of `K`.
+#[derive(Debug, Clone)]
+pub(super) struct Runs<K> {
+    pub(super) limits: Limits,
+    waiting: BTreeMap<K, BTreeSet<AssetId>>,
+    live: BTreeMap<u64, BTreeSet<AssetId>>,
+    /// Number of live runs of each asset that has any.
+    busy: BTreeMap<AssetId, usize>,
+}
+
+impl<K: Ord + Copy> Runs<K> {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            waiting: BTreeMap::new(),
+            live: BTreeMap::new(),
+            busy: BTreeMap::new(),
+        }
+    }
+
+    /// Lets `id` wait from `since` on, instead of from `before`. `None`: it does not wait.
+    pub(super) fn wait(&mut self, id: &AssetId, before: Option<K>, since: Option<K>) {
+        if before == since {
+            return;
+        }
+        if let Some(before) = before
+            && let Some(ids) = self.waiting.get_mut(&before)
+        {
+            ids.remove(id);
+            if ids.is_empty() {
+                self.waiting.remove(&before);
+            }
+        }
+        if let Some(since) = since {
+            self.waiting.entry(since).or_default().insert(id.clone());
+        }
+    }
+
+    /// Adds a live run of `id`, beside others.
+    pub(super) fn start(&mut self, run: u64, id: &AssetId) {
+        self.live.entry(run).or_default().insert(id.clone());
+        *self.busy.entry(id.clone()).or_default() += 1;
+    }
+
+    /// Ends a run. Returns its assets.
+    pub(super) fn end(&mut self, run: u64) -> BTreeSet<AssetId> {
+        let assets = self.live.remove(&run).unwrap_or_default();
+        for id in &assets {
+            match self.busy.get_mut(id) {
+                Some(runs) if *runs > 1 => *runs -= 1,
+                _ => drop(self.busy.remove(id)),
+            }
+        }
+        assets
+    }
+
+    /// The runs that may start now: the assets of each, of those that wait up to `until`.
+    pub(super) fn ready(&self, until: K) -> Vec<Vec<AssetId>> {
+        let room = self.limits.at_most.saturating_sub(self.live.len());
+        let allow = self.limits.concurrency == Concurrency::Allow;
+        let due = self.waiting.range(..=until).flat_map(|(_, ids)| ids);
+        let ids = due
+            .filter(|id| allow || !self.busy.contains_key(*id))
+            .cloned();
+        match self.limits.per {
+            Per::Asset => ids.take(room).map(|id| vec![id]).collect(),
+            Per::Watch if room > 0 && (allow || self.live.is_empty()) => {
+                let all: Vec<AssetId> = ids.collect();
+                (!all.is_empty()).then_some(all).into_iter().collect()
+            }
+            Per::Watch => Vec::new(),
+        }
+    }
+
+    /// The runs to cancel under [`Concurrency::Replace`], because assets that wait up to `until` need their end. `waits`
+    /// says whether an asset is one of them.
+    pub(super) fn cancels(&self, until: K, waits: impl Fn(&AssetId) -> bool) -> Vec<u64> {
+        let any = self.waiting.range(..=until).next().is_some();
+        if self.limits.concurrency != Concurrency::Replace || !any {
+            return Vec::new();
+        }
+        let live = self.live.iter();
+        live.filter(|(_, assets)| self.limits.per == Per::Watch || assets.iter().any(&waits))
+            .map(|(run, _)| *run)
+            .collect()
+    }
+
+    /// The first time after `after` from which an asset waits.
+    pub(super) fn next(&self, after: K) -> Option<K> {
+        let mut later = self
+            .waiting
+            .range((Bound::Excluded(after), Bound::Unbounded));
+        later.next().map(|(since, _)| *since)
+    }
+}
