@@ -24,9 +24,7 @@ mod slots;
 pub use self::{
     error::Error,
     expression::Expression,
-    schedule::{
-        Concurrency, Counts, Decision, Paused, Schedule, ScheduleRecord, StartedSlots, Wanted,
-    },
+    schedule::{Counts, Decision, Paused, Schedule, ScheduleRecord, StartedSlots, Wanted},
     slots::Slots,
 };
 

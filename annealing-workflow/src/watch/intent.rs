@@ -28,8 +28,8 @@ pub struct Start {
 /// are stored in the commit that starts the run.
 ///
 /// ```
-/// use annealing_workflow::{cron::Concurrency, watch::{Change, IntentWatch, Limits, Per}};
-/// use prodspec_model::{AssetId, Digest, IncarnationNo};
+/// use annealing_workflow::watch::{Change, IntentWatch, Limits};
+/// use prodspec_model::{AssetId, Digest, IncarnationNo, operation::{Concurrency, Per}};
 ///
 /// let limits = Limits { per: Per::Asset, concurrency: Concurrency::Forbid, at_most: 4 };
 /// let mut watch = IntentWatch::new(limits, IncarnationNo(7));
@@ -145,7 +145,7 @@ impl IntentWatch {
         runs.map(start).collect()
     }
 
-    /// The runs to cancel under [`Concurrency::Replace`](crate::cron::Concurrency::Replace), because newer content waits
+    /// The runs to cancel under [`Concurrency::Replace`](prodspec_model::operation::Concurrency::Replace), because newer content waits
     /// for their end. They are the same each time, so leave out what is being cancelled already.
     pub fn cancels(&self) -> Vec<u64> {
         let waits = |id: &AssetId| self.assets.get(id).is_some_and(|it| it.pending.is_some());

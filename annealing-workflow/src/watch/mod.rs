@@ -14,7 +14,7 @@ pub use self::{
     change::{Change, changes},
     intent::{IntentWatch, Start},
     record::{Changed, Content, Made, Pending, WatchCounts, WatchRecord, WatchedRecord},
-    runs::{Limits, Per},
+    runs::Limits,
     status::StatusWatch,
 };
 

@@ -5,22 +5,10 @@ use std::{
     ops::Bound,
 };
 
-use prodspec_model::AssetId;
-use serde::{Deserialize, Serialize};
-
-use crate::cron::Concurrency;
-
-/// What one run of a watch is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Per {
-    /// One changed asset. Runs for different assets are live at the same time.
-    #[default]
-    Asset,
-    /// All assets that have changed when it starts.
-    Watch,
-}
+use prodspec_model::{
+    AssetId,
+    operation::{Concurrency, Per},
+};
 
 /// How many runs of a watch may be live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,9 +18,9 @@ use super::{
 /// while no owner looked is the same one.
 ///
 /// ```
-/// use annealing_workflow::{cron::Concurrency, watch::{Limits, Per, StatusWatch}};
+/// use annealing_workflow::watch::{Limits, StatusWatch};
 /// use jiff::{SignedDuration, Timestamp, ToSpan};
-/// use prodspec_model::AssetId;
+/// use prodspec_model::{AssetId, operation::{Concurrency, Per}};
 ///
 /// let limits = Limits { per: Per::Asset, concurrency: Concurrency::Forbid, at_most: 4 };
 /// let mut watch = StatusWatch::new(limits, SignedDuration::from_secs(60));
@@ -113,7 +113,7 @@ impl StatusWatch {
         self.runs.ready(now)
     }
 
-    /// The runs to cancel at `now` under [`Concurrency::Replace`](crate::cron::Concurrency::Replace). They are the same
+    /// The runs to cancel at `now` under [`Concurrency::Replace`](prodspec_model::operation::Concurrency::Replace). They are the same
     /// each time, so leave out what is being cancelled already.
     pub fn cancels(&self, now: Timestamp) -> Vec<u64> {
         let due = |id: &AssetId| self.due(self.holding.get(id)).is_some_and(|at| at <= now);

@@ -7,9 +7,10 @@ mod started;
 use jiff::{SignedDuration, Timestamp};
 
 use control_plane_store::records::By;
+use prodspec_model::operation::Concurrency;
 
 pub use self::{
-    record::{Concurrency, Counts, Paused, ScheduleRecord, Wanted},
+    record::{Counts, Paused, ScheduleRecord, Wanted},
     started::StartedSlots,
 };
 use super::{error::Error, slots::Slots};

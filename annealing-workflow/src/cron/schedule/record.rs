@@ -2,7 +2,7 @@
 
 use control_plane_store::{Record, records::By};
 use jiff::Timestamp;
-use prodspec_model::tolerant;
+use prodspec_model::{operation::Concurrency, tolerant};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
@@ -96,20 +96,6 @@ impl Wanted {
             _ => Slots::new(&self.cron, self.zone.as_deref()),
         }
     }
-}
-
-/// What happens when a slot opens while an execution of an earlier one is live.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Concurrency {
-    /// The slot waits until what runs has ended, or the slot closes.
-    #[default]
-    Forbid,
-    /// The slot starts beside what runs.
-    Allow,
-    /// What runs is cancelled, with clean-up, and the slot starts when that has ended.
-    Replace,
 }
 
 /// Reads a concurrency; one that this program version does not know starts nothing beside what runs.

@@ -2,12 +2,10 @@
 
 use control_plane_store::records::By;
 use jiff::{Timestamp, ToSpan};
+use prodspec_model::operation::Concurrency::{Allow, Forbid, Replace};
 
 use super::{at, schedule};
-use crate::cron::{
-    Concurrency::{Allow, Forbid, Replace},
-    Counts, Decision, Schedule, Wanted,
-};
+use crate::cron::{Counts, Decision, Schedule, Wanted};
 
 /// Decides at `now`, and starts the slot that the decision names.
 fn run(schedule: &mut Schedule, now: &str) -> Option<Timestamp> {

@@ -9,7 +9,9 @@ mod slots;
 
 use jiff::Timestamp;
 
-use super::{Concurrency, Schedule, Slots, Wanted};
+use prodspec_model::operation::Concurrency;
+
+use super::{Schedule, Slots, Wanted};
 
 fn at(text: &str) -> Timestamp {
     text.parse().unwrap()

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 
 use control_plane_store::records::By;
 use jiff::{SignedDuration, Timestamp};
+use prodspec_model::operation::Concurrency;
 use proptest::{collection::vec, prelude::*, sample::select};
 
-use crate::cron::{Concurrency, Decision, Schedule, ScheduleRecord, Slots, Wanted};
+use crate::cron::{Decision, Schedule, ScheduleRecord, Slots, Wanted};
 
 const MINUTE: SignedDuration = SignedDuration::from_secs(60);
 

@@ -2,11 +2,11 @@
 
 use control_plane_store::records::By;
 use jiff::ToSpan;
-use prodspec_model::tolerant;
+use prodspec_model::{operation::Concurrency, tolerant};
 use serde_json::json;
 
 use super::{at, schedule};
-use crate::cron::{Concurrency, Decision, ScheduleRecord};
+use crate::cron::{Decision, ScheduleRecord};
 
 #[test]
 fn record_of_a_newer_version_is_read() {

@@ -1,12 +1,16 @@
 //! Watches, by example: one at a time, the whole set, replacing, own changes, edited selections, records.
 
-use prodspec_model::{Asset, AssetId, IncarnationNo, tolerant};
+use prodspec_model::{
+    Asset, AssetId, IncarnationNo,
+    operation::{
+        Concurrency::{Forbid, Replace},
+        Per,
+    },
+    tolerant,
+};
 
 use super::{change, digest, id, names, watch};
-use crate::{
-    cron::Concurrency::{Forbid, Replace},
-    watch::{Changed, IntentWatch, Limits, Per, WatchRecord, WatchedRecord, changes},
-};
+use crate::watch::{Changed, IntentWatch, Limits, WatchRecord, WatchedRecord, changes};
 
 fn start_all(watch: &mut IntentWatch) -> Vec<u64> {
     let starts = watch.starts().into_iter();

@@ -4,10 +4,12 @@ mod examples;
 mod model;
 mod status;
 
-use prodspec_model::{AssetId, Digest, IncarnationNo};
+use prodspec_model::{
+    AssetId, Digest, IncarnationNo,
+    operation::{Concurrency, Per},
+};
 
-use super::{Change, IntentWatch, Limits, Per, Start};
-use crate::cron::Concurrency;
+use super::{Change, IntentWatch, Limits, Start};
 
 fn id(name: &str) -> AssetId {
     AssetId::new(name).unwrap()

@@ -3,14 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use prodspec_model::{AssetId, IncarnationNo};
+use prodspec_model::{
+    AssetId, IncarnationNo,
+    operation::{Concurrency, Per},
+};
 use proptest::{collection::vec, prelude::*, sample::select};
 
 use super::{change, digest, id};
-use crate::{
-    cron::Concurrency,
-    watch::{Changed, IntentWatch, Limits, Per, WatchRecord, WatchedRecord},
-};
+use crate::watch::{Changed, IntentWatch, Limits, WatchRecord, WatchedRecord};
 
 const ASSETS: [&str; 3] = ["a", "b", "c"];
 const CONTENTS: [&str; 4] = ["", "1", "2", "3"];

@@ -3,14 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp, ToSpan};
-use prodspec_model::AssetId;
+use prodspec_model::{
+    AssetId,
+    operation::{
+        Concurrency::{self, Allow, Forbid, Replace},
+        Per,
+    },
+};
 use proptest::{collection::vec, prelude::*, sample::select};
 
 use super::id;
-use crate::{
-    cron::Concurrency::{self, Allow, Forbid, Replace},
-    watch::{Changed, Limits, Per, StatusWatch, WatchRecord, WatchedRecord},
-};
+use crate::watch::{Changed, Limits, StatusWatch, WatchRecord, WatchedRecord};
 
 const ASSETS: [&str; 3] = ["a", "b", "c"];
 const HELD_FOR: SignedDuration = SignedDuration::from_secs(60);
