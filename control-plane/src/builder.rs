@@ -345,12 +345,7 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
         let runtime = self.runtime.ok_or(BuildError::NoRuntime)?;
         let partition = PartitionId::new(&self.partition)?;
         let store = self.store.ok_or(BuildError::NoStore)?;
-        let policies = AssetType::<RolloutPolicy>::new()
-            .modelled_only()
-            .valid(policy::valid);
-        let builder = Pipeline::builder(partition.clone())
-            .asset_type(policies)
-            .validator(self.no_stall);
+        let builder = of_policies(partition.clone(), self.no_stall);
         let table = |name: &String| Table::new(name, store.clone(), partition.clone());
         let tables = self.tables.iter().map(table);
         let builder = tables.fold(builder, pipeline::Builder::table);
@@ -405,6 +400,16 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
             .build()?;
         Ok(ControlPlane { enforcer, shared })
     }
+}
+
+/// A pipeline that knows rollout policies and refuses those that would stall.
+fn of_policies(partition: PartitionId, no_stall: NoStall) -> pipeline::Builder {
+    let policies = AssetType::<RolloutPolicy>::new()
+        .modelled_only()
+        .valid(policy::valid);
+    Pipeline::builder(partition)
+        .asset_type(policies)
+        .validator(no_stall)
 }
 
 /// Checks that every type either has a plugin or is declared modelled only.

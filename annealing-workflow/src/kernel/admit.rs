@@ -165,6 +165,7 @@ impl Lane {
             return;
         };
         step.attempt += 1;
+        step.called = true;
         step.incarnation = step.incarnation.or(latest);
         let until = now.mono + time.unwrap_or(function.info.deadline);
         let until = step.expires.map_or(until, |expires| until.min(expires));

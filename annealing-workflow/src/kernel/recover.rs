@@ -148,17 +148,7 @@ impl Lane {
                 interrupted.push(id);
             }
         }
-        for (name, output) in stored.outputs {
-            if let Some(machine) = execution
-                .workflow
-                .machine_no(&name)
-                .filter(|_| !output.context.is_empty())
-            {
-                execution
-                    .context
-                    .insert(machine, (output.transition, output.context));
-            }
-        }
+        execution.take_outputs(stored.outputs);
         if let Some(key) = &execution.live.key {
             self.keys
                 .insert((execution.id.workflow.clone(), key.clone()), no);
@@ -231,6 +221,19 @@ impl Lane {
     }
 }
 
+impl Execution {
+    /// Takes in what machines have left for each other.
+    fn take_outputs(&mut self, outputs: BTreeMap<MachineName, Output>) {
+        for (name, output) in outputs {
+            let machine = self.workflow.machine_no(&name);
+            if let Some(machine) = machine.filter(|_| !output.context.is_empty()) {
+                self.context
+                    .insert(machine, (output.transition, output.context));
+            }
+        }
+    }
+}
+
 impl Step {
     /// A step as its record has it, with its phase and the end of it.
     fn restored(now: Now, record: &StepRecord) -> (Self, Phase, Option<Mono>) {
@@ -246,6 +249,7 @@ impl Step {
         step.under_way = record.under_way;
         step.uncertain = record.uncertain;
         step.edit = record.edit.clone();
+        step.called = record.does == Does::Calls && record.attempt > 0;
         step.expires = record.expires.map(|wait| wait.ends_at(now));
         step.not_before = record.not_before.map(|wait| wait.ends_at(now));
         let wait = record.wait.map(|wait| wait.ends_at(now));

@@ -103,20 +103,7 @@ impl Lane {
             Phase::Parked(key) => self.claimed(key),
             Phase::Editing(_) => (WaitFor::Call, "the edit of a source to be made".to_owned()),
             Phase::Settling(_) => settles(step),
-            Phase::Poisoned => (
-                WaitFor::Word,
-                format!(
-                    "it was in flight when {} owners in a row ended; replay it when the cause is mended",
-                    step.deaths
-                ),
-            ),
-            Phase::Unsettled => (
-                WaitFor::Word,
-                format!(
-                    "it is not known what attempt {} has done; settle it",
-                    step.attempt
-                ),
-            ),
+            Phase::Poisoned | Phase::Unsettled => word(step),
             Phase::Asking => asks(execution, machine),
             Phase::Waiting => (WaitFor::Time, "its timer".to_owned()),
             Phase::Missing(name) => (
@@ -158,6 +145,21 @@ impl Lane {
         let key = key.0.to_string();
         (WaitFor::Claim { key, held_by }, why)
     }
+}
+
+/// A step that waits for the word of a person.
+fn word(step: &Step) -> (WaitFor, String) {
+    let why = match step.phase {
+        Phase::Poisoned => format!(
+            "it was in flight when {} owners in a row ended; replay it when the cause is mended",
+            step.deaths
+        ),
+        _ => format!(
+            "it is not known what attempt {} has done; settle it",
+            step.attempt
+        ),
+    };
+    (WaitFor::Word, why)
 }
 
 fn settles(step: &Step) -> (WaitFor, String) {

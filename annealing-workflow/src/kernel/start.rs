@@ -15,7 +15,7 @@ use super::{
     state::{Execution, ExecutionNo, LogHead, Phase, StepId},
 };
 use crate::{
-    definition::{Outcome, Workflow},
+    definition::{MachineNo, Outcome, Workflow},
     record::{Entry, KeyRecord, LaneRecord, Live, What},
 };
 
@@ -187,22 +187,8 @@ impl Lane {
         let Some(execution) = self.live.get(&id.execution) else {
             return;
         };
-        let key = execution.key(id.machine);
-        let action = execution.action(id.machine);
-        let input = action
-            .map(|action| action.input.clone())
-            .unwrap_or_default();
-        let (by, labels) = (execution.live.by.clone(), execution.live.labels.clone());
-        let mut chain = execution.live.chain.clone();
-        chain.push(execution.id.to_string());
-        let mut start = Start::of(workflow.clone()).input(input);
-        start.key = Some(Arc::from(key.to_string()));
-        start.labels = labels;
-        let command = Command::Start {
-            start: Box::new(start),
-            cause: StartCause::Parent(execution.id.clone()),
-            chain,
-        };
+        let by = execution.live.by.clone();
+        let command = execution.child(id.machine, workflow);
         match self.start(now, command, &by, None, out) {
             Ok(Reply::Started {
                 id: child,
@@ -278,5 +264,22 @@ impl Lane {
             StateName::FAILED
         };
         self.conclude(now, id, &StateName::from(outcome));
+    }
+}
+
+impl Execution {
+    /// The start of the child execution of a machine.
+    fn child(&self, machine: MachineNo, workflow: &WorkflowName) -> Command {
+        let input = self.action(machine).map(|action| action.input.clone());
+        let mut start = Start::of(workflow.clone()).input(input.unwrap_or_default());
+        start.key = Some(Arc::from(self.key(machine).to_string()));
+        start.labels = self.live.labels.clone();
+        let mut chain = self.live.chain.clone();
+        chain.push(self.id.to_string());
+        Command::Start {
+            start: Box::new(start),
+            cause: StartCause::Parent(self.id.clone()),
+            chain,
+        }
     }
 }

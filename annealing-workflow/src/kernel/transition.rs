@@ -3,14 +3,18 @@
 use std::time::Duration;
 
 use control_plane_store::records::By;
+use jiff::Timestamp;
 use plugin_sdk::{Now, workflow::StateName};
 
 use super::{
     CommitNo, Lane, RECENT,
     event::{Call, Effects, Record},
-    state::{ExecutionNo, StepId},
+    state::{Execution, ExecutionNo, StepId},
 };
-use crate::record::{Ended, Entry, KeyRecord, Said, What};
+use crate::{
+    definition::Outcome,
+    record::{Ended, Entry, KeyRecord, Said, What},
+};
 
 /// Time for which the key of an ended execution is kept.
 const KEY: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -111,25 +115,7 @@ impl Lane {
             self.recent.insert(name, record.clone());
             out.records.push(Record::Key(Box::new(record)));
         }
-        let machines = execution.workflow.numbers();
-        let states = machines.map(|machine| {
-            let name = execution.machine_name(machine).clone();
-            (name, execution.state_name(machine).clone())
-        });
-        let errors = execution.steps.iter().filter_map(|(machine, step)| {
-            Some((
-                execution.machine_name(*machine).clone(),
-                step.error.clone()?,
-            ))
-        });
-        let ended = Ended {
-            id: execution.id.clone(),
-            states: states.collect(),
-            errors: errors.collect(),
-            outcome: outcome.clone(),
-            ended: now.wall,
-            live: (*execution.live).clone(),
-        };
+        let ended = execution.ended(outcome.clone(), now.wall);
         let mut log = execution.log;
         super::write::log(&execution.id, &mut log, entries, out);
         out.records.push(Record::Ended(Box::new(ended.clone())));
@@ -143,6 +129,28 @@ impl Lane {
         out.ended.push(ended);
         if let plugin_sdk::operation::StartCause::Parent(parent) = &execution.live.cause {
             self.child_ended(now, parent, &execution.id, &outcome);
+        }
+    }
+}
+
+impl Execution {
+    /// The record of the execution when it has ended.
+    fn ended(&self, outcome: Outcome, at: Timestamp) -> Ended {
+        let machines = self.workflow.numbers();
+        let states = machines.map(|machine| {
+            let name = self.machine_name(machine).clone();
+            (name, self.state_name(machine).clone())
+        });
+        let errors = self.steps.iter().filter_map(|(machine, step)| {
+            Some((self.machine_name(*machine).clone(), step.error.clone()?))
+        });
+        Ended {
+            id: self.id.clone(),
+            states: states.collect(),
+            errors: errors.collect(),
+            outcome,
+            ended: at,
+            live: (*self.live).clone(),
         }
     }
 }

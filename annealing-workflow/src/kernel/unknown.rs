@@ -269,12 +269,8 @@ impl Lane {
             }
             Phase::Editing(call) => {
                 self.drop_call(call, out);
-                self.failed(
-                    now,
-                    id,
-                    &plugin::Error::transient("the edit was not made in time"),
-                    out,
-                );
+                let error = plugin::Error::transient("the edit was not made in time");
+                self.failed(now, id, &error, out);
             }
             Phase::Settling(call) => {
                 self.drop_call(call, out);
@@ -294,16 +290,19 @@ impl Lane {
             }
             Phase::Fencing(counts) if !expired => self.resolve(now, id, None, counts, out),
             Phase::Fencing(_) | Phase::Suspect => self.keep(id),
-            _ if expired => {
-                if let Some(step) = self.step_mut(id) {
-                    step.error
-                        .get_or_insert_with(|| "the time for all attempts is over".to_owned());
-                }
-                self.conclude(now, id, &StateName::from(StateName::FAILED));
-                self.changed(id);
-            }
+            _ if expired => self.out_of_time(now, id),
             _ => self.due(now, id, out),
         }
+    }
+
+    /// The time for all attempts of a step is over.
+    fn out_of_time(&mut self, now: Now, id: StepId) {
+        if let Some(step) = self.step_mut(id) {
+            let why = || "the time for all attempts is over".to_owned();
+            step.error.get_or_insert_with(why);
+        }
+        self.conclude(now, id, &StateName::from(StateName::FAILED));
+        self.changed(id);
     }
 
     fn settling_is_over(&self, now: Now, id: StepId) -> bool {

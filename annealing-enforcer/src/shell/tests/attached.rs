@@ -27,8 +27,8 @@ fn standing(items: &[FeedItem], asset: &AssetId) -> Option<Standing> {
         FeedItem::Standings(all) => Some(all),
         _ => None,
     });
-    let of = all.flatten().filter(|(id, _)| id == asset);
-    of.last().map(|(_, standing)| standing.clone())
+    let mut of = all.flatten().filter(|(id, _)| id == asset);
+    of.next_back().map(|(_, standing)| standing.clone())
 }
 
 /// Waits for the next standing of `asset`.

@@ -75,6 +75,45 @@ fn r32_delays_hold_and_are_looked_at_again() {
 }
 
 #[test]
+fn r28_action_whose_guard_stops_to_hold_is_withdrawn_if_it_is_only_due_and_goes_on_if_it_was_called()
+ {
+    let workflow = Workflow::new("w")
+        .machine(Machine::asks("open", "Still open?", ["no"]))
+        .machine(Machine::calls("due", "a").when(is("open", "waiting")))
+        .machine(Machine::calls("failed", "b").when(is("open", "waiting")))
+        .ends_well(is("open", "no"))
+        .build()
+        .unwrap();
+    let settings = Settings {
+        workflows: [(workflow.name().clone(), workflow)].into(),
+        functions: [("a".into(), keyed("a")), ("b".into(), keyed("b"))].into(),
+        dispatches: true,
+        ..Settings::default()
+    };
+    let mut world = World::with_settings(settings);
+    let id = world.start("w", "1");
+    world.dispatched(|request| match request.step.as_ref().unwrap().as_str() {
+        "due" => request.delay("not now"),
+        _ => request.go(),
+    });
+    world.sync();
+    world.answer("b", transient());
+    world.say(&id, Say::answer("open", "no"));
+    world.sync();
+    let shown = world.shown("w", "1");
+    let waits: Vec<_> = shown
+        .waits()
+        .map(|(machine, _)| machine.name.as_str())
+        .collect();
+    assert_eq!(waits, ["failed"]);
+    world.pass(Duration::from_secs(2));
+    world.dispatched(DispatchRequest::go);
+    world.sync();
+    world.answer("b", done());
+    assert_eq!(world.outcome("w", "1"), Some(Outcome::Succeeded));
+}
+
+#[test]
 fn r32_rate_is_spent_and_the_next_one_waits_for_its_turn() {
     let quota = Quota::new(2, Duration::from_secs(10));
     let rate = |request: &DispatchRequest| request.go().claim(Claim::Rate("r".into(), quota));
