@@ -3,6 +3,7 @@
 mod end_to_end;
 mod enforce_burst;
 mod event_latency;
+mod explore;
 mod first_diff;
 mod generate;
 mod idle;
@@ -12,6 +13,7 @@ mod select;
 mod snapshot;
 mod solver;
 mod store;
+mod workflow;
 
 use clap::builder::PossibleValuesParser;
 
@@ -23,7 +25,7 @@ pub(crate) const OURS: &str = "ours";
 /// Name on the command line that stands for every scenario.
 pub(crate) const ALL: &str = "all";
 
-static SCENARIOS: [&Scenario; 12] = [
+static SCENARIOS: [&Scenario; 14] = [
     &enforce_burst::SCENARIO,
     &idle::SCENARIO,
     &event_latency::SCENARIO,
@@ -36,6 +38,8 @@ static SCENARIOS: [&Scenario; 12] = [
     &regenerate::SCENARIO,
     &store::SCENARIO,
     &end_to_end::SCENARIO,
+    &workflow::SCENARIO,
+    &explore::SCENARIO,
 ];
 
 /// One side of a scenario: ours or a peer. It takes the number of assets and returns a sample per phase.

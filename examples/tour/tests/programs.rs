@@ -103,3 +103,17 @@ fn edit_changes_one_field_and_a_person_wins() {
     ];
     prints(env!("CARGO_BIN_EXE_edit"), &expected);
 }
+
+#[test]
+fn workflow_goes_on_after_its_control_plane_has_ended_and_puts_its_edit_back() {
+    let expected = [
+        "call 1 of migration-0000000001/fill/1",
+        r#"production: {"schema":3}"#,
+        "call 2 of migration-0000000001/fill/1",
+        r#"a person answers "Keep the new schema?" with yes or no"#,
+        "migration-0000000001 failed",
+        "texts: {schema: 2} # since May",
+        r#"production: {"schema":2}"#,
+    ];
+    prints(env!("CARGO_BIN_EXE_workflow"), &expected);
+}
