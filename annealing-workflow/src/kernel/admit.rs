@@ -87,17 +87,26 @@ impl Lane {
             step.phase = Phase::Due;
             step.alarm = None;
             step.woken = Some(key);
-            let (class, since, wake) = (step.class, step.since.0, step.wake());
+            let (class, age, wake) = (step.class, step.age(), step.wake());
             self.agenda.set(id, wake);
-            self.ready.insert(class, since, id);
+            self.ready.insert(class, age, id);
         }
     }
 
     fn admit_one(&mut self, now: Now, id: StepId, out: &mut Effects) {
+        let paused = self
+            .live
+            .get(&id.execution)
+            .is_some_and(|execution| execution.live.paused.is_some());
         let Some(step) = self.step_mut(id) else {
             return;
         };
         let woken = step.woken.take();
+        // A pause lets what is under way go on, and the rounds of one attempt.
+        if paused && !step.goes_on_in_a_pause() {
+            self.freed.extend(woken);
+            return self.enter(now, id, Phase::Due, None);
+        }
         let held = &step.claims;
         let wanted: Vec<Claim> = step
             .wanted
@@ -136,9 +145,9 @@ impl Lane {
         };
         step.phase = Phase::Parked(key.clone());
         step.alarm = Some(now.mono + AGAIN);
-        let (class, since, wake) = (step.class, step.since.0, step.wake());
+        let (class, age, wake) = (step.class, step.age(), step.wake());
         self.agenda.set(id, wake);
-        self.parked.entry(key).or_default().insert(class, since, id);
+        self.parked.entry(key).or_default().insert(class, age, id);
     }
 
     /// Begins an attempt. If it may have an effect, its call waits until the attempt is durable.
@@ -165,10 +174,15 @@ impl Lane {
             return;
         };
         step.attempt += 1;
-        step.called = true;
+        step.tries += 1;
+        step.due = None;
         step.incarnation = step.incarnation.or(latest);
         let until = now.mono + time.unwrap_or(function.info.deadline);
-        let until = step.expires.map_or(until, |expires| until.min(expires));
+        let expires = step.expires.filter(|expires| *expires > now.mono);
+        let until = expires.map_or(until, |expires| until.min(expires));
+        if repeat != Repeat::Safe {
+            step.reach = step.reach.max(Some(until));
+        }
         let fence = Fence::new(self.token, step.attempt);
         let run = run(execution, id, now, until, fence);
         self.calls.insert(call, id);

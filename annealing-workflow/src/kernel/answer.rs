@@ -1,10 +1,10 @@
 //! Answers of functions.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use plugin_sdk::{
     Now,
-    operation::{Answer, Limit, Powers, Ran, Requirement, StartCause},
+    operation::{Answer, Limit, Powers, Ran, Requirement, Start, StartCause},
     plugin, with_causes,
     workflow::StateName,
 };
@@ -40,6 +40,16 @@ impl Lane {
             return;
         }
         self.suspect_answered(id);
+        if !matches!(answer, Err(plugin::Error::Unknown { .. }))
+            && let Some(step) = self.step_mut(id)
+        {
+            step.reach = None;
+            // Other failures say nothing about the attempts before.
+            step.uncertain &= !matches!(
+                answer,
+                Ok(Ran::Done(_) | Ran::InProgress { .. }) | Err(plugin::Error::Permanent { .. })
+            );
+        }
         match answer {
             Ok(ran) => self.ran(now, id, ran, out),
             Err(plugin::Error::Unknown { message }) => self.unknown(now, id, &message, out),
@@ -76,11 +86,7 @@ impl Lane {
     }
 
     /// Adds to what the function has asked for.
-    fn needs(
-        &mut self,
-        id: StepId,
-        needs: std::collections::BTreeMap<String, Requirement>,
-    ) -> Result<(), String> {
+    fn needs(&mut self, id: StepId, needs: BTreeMap<String, Requirement>) -> Result<(), String> {
         let Some(step) = self.step_mut(id) else {
             return Ok(());
         };
@@ -127,8 +133,8 @@ impl Lane {
             true => self.conclude(now, id, &answer.outcome),
             false => self.begin_edit(now, id, &answer, out),
         }
-        for start in answer.starts {
-            self.start_from(now, id, start, out);
+        for (n, start) in answer.starts.into_iter().enumerate() {
+            self.start_from(now, id, n, start, out);
         }
     }
 
@@ -168,8 +174,8 @@ impl Lane {
         Limit::CONTEXT
             .check_json(&context)
             .map_err(|over| over.to_string())?;
-        for start in &answer.starts {
-            self.may_start(id, start)?;
+        if !answer.starts.is_empty() {
+            self.may_start(id, &answer.starts)?;
         }
         match answer.track.is_empty() {
             true => Ok(()),
@@ -221,7 +227,7 @@ impl Lane {
         let Some(execution) = self.live.get_mut(&id.execution) else {
             return;
         };
-        let transition = execution.transitions + 1;
+        let order = execution.next_order();
         let (had, has) = (
             execution.context.contains_key(&id.machine),
             !answer.context.is_empty(),
@@ -230,7 +236,7 @@ impl Lane {
             true => drop(
                 execution
                     .context
-                    .insert(id.machine, (transition, answer.context.clone())),
+                    .insert(id.machine, (order, answer.context.clone())),
             ),
             false => drop(execution.context.remove(&id.machine)),
         }
@@ -238,7 +244,7 @@ impl Lane {
             return;
         }
         let output = Output {
-            transition,
+            order,
             output: answer.output.clone(),
             context: answer.context.clone(),
         };
@@ -271,6 +277,7 @@ impl Lane {
         };
         step.error = Some(why.clone());
         step.incarnation = None;
+        step.rounds = 0;
         let entry = Entry {
             at: now.wall,
             machine: Some(machine),
@@ -313,8 +320,8 @@ impl Lane {
         half + half * part / 1000
     }
 
-    /// Whether the answer of a step may start this execution.
-    fn may_start(&self, id: StepId, start: &plugin_sdk::operation::Start) -> Result<(), String> {
+    /// Whether the answer of a step may start all these executions.
+    fn may_start(&self, id: StepId, starts: &[Start]) -> Result<(), String> {
         let Some(execution) = self.live.get(&id.execution) else {
             return Ok(());
         };
@@ -322,20 +329,30 @@ impl Lane {
             let chain = execution.live.chain.join(" > ");
             return Err(Refused::Loop { chain }.to_string());
         }
-        match self.settings.workflows.contains_key(&start.workflow) {
-            true => Ok(()),
-            false => Err(self.no_workflow(&start.workflow).to_string()),
+        if self.live.len() + starts.len() > self.settings.config.live {
+            return Err(Refused::TooMany(self.live.len()).to_string());
         }
+        let mut keys = BTreeMap::new();
+        for start in starts {
+            if !self.settings.workflows.contains_key(&start.workflow) {
+                return Err(self.no_workflow(&start.workflow).to_string());
+            }
+            self.found(start, None)
+                .map_err(|refused| refused.to_string())?;
+            if let Some(key) = &start.key
+                && *keys.entry((&start.workflow, key)).or_insert(&start.input) != &start.input
+            {
+                return Err(format!(
+                    "the key `{key}` is started twice, with different inputs"
+                ));
+            }
+        }
+        Ok(())
     }
 
-    /// Starts an execution for the answer of a step. Without a key it gets one of the step, so that it is started once.
-    fn start_from(
-        &mut self,
-        now: Now,
-        id: StepId,
-        mut start: plugin_sdk::operation::Start,
-        out: &mut Effects,
-    ) {
+    /// Starts an execution for the answer of a step. Without a key it gets one of the step, the transition and the place
+    /// `n` in the answer, so that it is started once.
+    fn start_from(&mut self, now: Now, id: StepId, n: usize, mut start: Start, out: &mut Effects) {
         let Some(execution) = self.live.get(&id.execution) else {
             return;
         };
@@ -343,8 +360,11 @@ impl Lane {
         let mut chain = execution.live.chain.clone();
         chain.push(execution.id.to_string());
         let by = execution.live.by.clone();
-        let own: Arc<str> = format!("{key} {}", start.workflow).into();
-        start.key.get_or_insert(own);
+        let moves = execution
+            .steps
+            .get(&id.machine)
+            .map_or(0, |step| step.transitions);
+        start.key.get_or_insert(format!("{key} {moves} {n}").into());
         let command = Command::Start {
             start: Box::new(start),
             cause: StartCause::Step(key),

@@ -1,5 +1,7 @@
 //! Begins the actions that are enabled, and withdraws those that are not any more.
 
+use std::sync::Arc;
+
 use plugin_sdk::{
     Class, DispatchRequest, Now,
     workflow::{StateName, Task},
@@ -79,12 +81,35 @@ impl Lane {
         if over {
             return self.conclude(now, id, &StateName::from(StateName::EXPIRED));
         }
+        self.perform(now, id, &task, out);
+    }
+
+    /// Does what an action is for, once the child execution of an older run has ended.
+    fn perform(&mut self, now: Now, id: StepId, task: &Task, out: &mut Effects) {
+        if let Some(step) = self.step_of(id)
+            && let Some(child) = step.older_child.clone()
+        {
+            if self.is_live(&child) {
+                return self.enter(now, id, Phase::Child(child), None);
+            }
+            if let Some(step) = self.step_mut(id) {
+                step.older_child = None;
+            }
+        }
         match task {
-            Task::Call { .. } => self.due(now, id, out),
+            Task::Call { .. } | Task::Start { .. } => self.due(now, id, out),
             Task::Ask { .. } => self.enter(now, id, Phase::Asking, None),
-            Task::Wait { time } => self.enter(now, id, Phase::Waiting, Some(now.mono + time)),
-            Task::Start { workflow } => self.start_child(now, id, &workflow, out),
-            Task::Restore { machines } => self.put_back(now, id, &machines, out),
+            Task::Wait { time } => self.enter(now, id, Phase::Waiting, Some(now.mono + *time)),
+            Task::Restore { machines } => self.put_back(now, id, machines, out),
+        }
+    }
+
+    /// Goes on with the action of a step that has begun.
+    pub(super) fn go_on(&mut self, now: Now, id: StepId, out: &mut Effects) {
+        let execution = self.live.get(&id.execution);
+        let action = execution.and_then(|execution| execution.action(id.machine));
+        if let Some(task) = action.map(|action| action.task.clone()) {
+            self.perform(now, id, &task, out);
         }
     }
 
@@ -99,11 +124,17 @@ impl Lane {
         if step.open_edit().is_some() {
             return self.make_edit(now, id, out);
         }
+        let paused = execution.live.paused.is_some();
         let function = match execution.action(id.machine).map(|action| &action.task) {
             Some(Task::Call { function }) => function,
             Some(Task::Restore { machines }) => {
                 let machines = machines.clone();
                 return self.put_back(now, id, &machines, out);
+            }
+            Some(Task::Start { .. }) if paused => return self.enter(now, id, Phase::Due, None),
+            Some(Task::Start { workflow }) => {
+                let workflow = workflow.clone();
+                return self.start_child(now, id, &workflow, out);
             }
             _ => return,
         };
@@ -116,22 +147,32 @@ impl Lane {
             self.rest(now, id);
             return self.changed(id);
         }
-        if let Some(at) = step.not_before.filter(|at| *at > now.mono) {
+        let function = function.clone();
+        let not_before = step.not_before.filter(|at| *at > now.mono);
+        let (suspect, under_way) = (step.suspect, step.under_way);
+        let deadline = execution
+            .action(id.machine)
+            .and_then(|action| action.deadline);
+        if let Some(step) = self.step_mut(id) {
+            step.due.get_or_insert((now.mono, now.wall));
+            // The time in which the function was not registered does not count.
+            step.expires = step.expires.or(deadline.map(|time| now.mono + time));
+        }
+        if let Some(at) = not_before {
             return self.enter(now, id, Phase::Delayed(Why::OlderRun), Some(at));
         }
-        if !self.settings.functions.contains_key(function) {
-            let name = function.clone();
-            return self.enter(now, id, Phase::Missing(name), None);
+        if !self.settings.functions.contains_key(&function) {
+            return self.missing(now, id, function);
         }
-        if step.suspect {
+        if suspect {
             self.enter(now, id, Phase::Suspect, None);
             return self.suspects.waiting.push_back(id);
         }
         // What is under way goes on, whatever delays starts.
-        if step.under_way {
+        if under_way {
             return self.queue(now, id);
         }
-        if execution.live.paused.is_some() {
+        if paused {
             return self.enter(now, id, Phase::Due, None);
         }
         match self.settings.dispatches {
@@ -140,12 +181,22 @@ impl Lane {
         }
     }
 
+    /// A function or a workflow is not registered: the step waits for it, however long.
+    pub(super) fn missing(&mut self, now: Now, id: StepId, name: Arc<str>) {
+        if let Some(step) = self.step_mut(id) {
+            step.expires = None;
+        }
+        self.enter(now, id, Phase::Missing(name), None);
+        self.changed(id);
+    }
+
     /// Puts a step into the queue of those that may begin.
     pub(super) fn queue(&mut self, now: Now, id: StepId) {
         self.enter(now, id, Phase::Due, None);
-        if let Some(step) = self.step_of(id) {
-            let (class, since) = (step.class, step.since.0);
-            self.ready.insert(class, since, id);
+        if let Some(step) = self.step_mut(id) {
+            step.due.get_or_insert((now.mono, now.wall));
+            let (class, age) = (step.class, step.age());
+            self.ready.insert(class, age, id);
         }
     }
 
@@ -172,6 +223,7 @@ impl Lane {
                     action.cleans_up,
                 )
                 .labels(execution.live.labels.clone())
+                .since(step.due.unwrap_or(step.since).1)
                 .attempt(step.attempt + 1);
         self.calls.insert(call, id);
         self.enter(
@@ -192,26 +244,61 @@ impl Lane {
         let Some(step) = execution.steps.get(&id.machine) else {
             return;
         };
-        let goes_on = execution
-            .action(id.machine)
-            .is_some_and(|action| action.task.goes_on());
         let cancelled = execution.position.cancelled();
-        let keep = step.may_have_effect()
-            || step.phase == Phase::Poisoned
-            || (goes_on && step.called && !cancelled);
-        if let Phase::Child(child) = step.phase.clone() {
-            if cancelled {
-                self.cancel_child(now, &child);
+        let unmade = self.is_unmade(&step.phase);
+        let may_have_effect = match unmade {
+            true => step.under_way || step.uncertain,
+            false => step.may_have_effect(),
+        };
+        let has_begun = step.tries > u32::from(unmade);
+        let keep = may_have_effect || step.phase == Phase::Poisoned || (has_begun && !cancelled);
+        let phase = step.phase.clone();
+        if let Phase::Child(child) = phase {
+            let of_this_run = step.older_child.is_none();
+            match (cancelled, of_this_run) {
+                (true, true) => self.cancel_child(now, &child),
+                (false, true) => {}
+                // The child of the older run is cancelled, and this run has begun nothing.
+                (_, false) => {
+                    self.rest(now, id);
+                    self.changed(id);
+                }
             }
             return;
         }
         if keep {
             return;
         }
-        if let Phase::Dispatching(call) | Phase::Settling(call) = step.phase {
+        self.take_back(now, id);
+        if let Phase::Dispatching(call) | Phase::Settling(call) = phase {
             self.drop_call(call, out);
         }
         self.rest(now, id);
+        self.changed(id);
+    }
+
+    /// Whether a step is in an attempt whose call has not been made yet.
+    pub(super) fn is_unmade(&self, phase: &Phase) -> bool {
+        match phase {
+            Phase::Calling(call) => self.held.iter().any(|(_, held, _)| held == call),
+            _ => false,
+        }
+    }
+
+    /// Takes back the attempt of a step whose call has not been made yet, if there is one. The step is due then, but in no
+    /// queue.
+    pub(super) fn take_back(&mut self, now: Now, id: StepId) {
+        let phase = self.step_of(id).map(|step| step.phase.clone());
+        let Some(Phase::Calling(call)) = phase.filter(|phase| self.is_unmade(phase)) else {
+            return;
+        };
+        self.held.retain(|(_, held, _)| *held != call);
+        self.calls.remove(&call);
+        self.running -= 1;
+        self.enter(now, id, Phase::Due, None);
+        if let Some(step) = self.step_mut(id) {
+            step.tries -= 1;
+        }
         self.changed(id);
     }
 
@@ -229,9 +316,12 @@ impl Lane {
         if let Some(edit) = &mut step.edit {
             edit.over = true;
         }
+        step.due = None;
+        step.reach = None;
         let claims = std::mem::take(&mut step.claims);
         let woken = step.woken.take();
         self.agenda.set(id, None);
+        self.claims.rates.forget(&id);
         self.freed.extend(woken);
         for claim in &claims {
             self.claims.give_back(&id, claim);
@@ -246,8 +336,8 @@ impl Step {
         self.class = class;
         self.failures = 0;
         self.error = None;
-        self.called = false;
         self.settles_until = None;
+        self.tries = 0;
         self.needs.clear();
         self.rounds = 0;
         self.incarnation = None;

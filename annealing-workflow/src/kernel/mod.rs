@@ -161,6 +161,7 @@ impl Kernel for Lane {
             Event::Durable(commit) => self.became_durable(now, commit, out),
             Event::Lease(until) => {
                 self.lease = until;
+                self.fire_alarms(now, out);
                 self.release(now, out);
             }
             Event::Tick => {}
@@ -211,6 +212,7 @@ impl Lane {
 
     fn became_durable(&mut self, now: Now, commit: CommitNo, out: &mut Effects) {
         self.durable = self.durable.max(commit);
+        self.fire_alarms(now, out);
         self.release(now, out);
         while let Some((until, ..)) = self.recent_until.front()
             && *until <= now.mono
@@ -221,7 +223,8 @@ impl Lane {
         }
     }
 
-    /// Makes the calls whose attempts are durable, while the lease is fresh.
+    /// Makes the calls whose attempts are durable, while the lease is fresh. Those whose deadlines have passed are gone
+    /// before.
     fn release(&mut self, now: Now, out: &mut Effects) {
         while now.mono < self.lease
             && let Some((_, _, made)) = self.held.pop_front_if(|(at, ..)| *at <= self.durable)
@@ -261,12 +264,12 @@ impl Lane {
         let Some(step) = self.step_of(id) else {
             return;
         };
-        let (class, since) = (step.class, step.since.0);
+        let (class, age) = (step.class, step.age());
         match step.phase.clone() {
-            Phase::Due => drop(self.ready.remove(class, since, id)),
+            Phase::Due => drop(self.ready.remove(class, age, id)),
             Phase::Parked(key) => {
                 if let Some(queue) = self.parked.get_mut(&key) {
-                    queue.remove(class, since, id);
+                    queue.remove(class, age, id);
                     if queue.is_empty() {
                         self.parked.remove(&key);
                     }

@@ -174,7 +174,7 @@ impl Lane {
         };
         step.deaths += 1;
         step.suspect = true;
-        let (deaths, attempt, until) = (step.deaths, step.attempt, step.alarm);
+        let (deaths, attempt) = (step.deaths, step.attempt);
         let log = self.log.entry(id.execution).or_default();
         let entry = |what| Entry {
             at: now.wall,
@@ -189,7 +189,7 @@ impl Lane {
             log.push(entry(What::Parked(why)));
             self.enter(now, id, Phase::Poisoned, None);
         } else {
-            self.resolve(now, id, until, false, out);
+            self.resolve(now, id, false, out);
         }
         self.changed(id);
     }
@@ -202,7 +202,7 @@ impl Lane {
         }
     }
 
-    /// Lets the calls that were due go on.
+    /// Lets the calls and children that were due go on.
     fn settled(&mut self, now: Now, out: &mut Effects) {
         let due = self.live.iter().flat_map(|(no, execution)| {
             let due = execution
@@ -227,8 +227,7 @@ impl Execution {
         for (name, output) in outputs {
             let machine = self.workflow.machine_no(&name);
             if let Some(machine) = machine.filter(|_| !output.context.is_empty()) {
-                self.context
-                    .insert(machine, (output.transition, output.context));
+                self.context.insert(machine, (output.order, output.context));
             }
         }
     }
@@ -245,13 +244,15 @@ impl Step {
         step.failures = record.failures;
         step.deaths = record.deaths;
         step.error = record.error.clone();
+        step.tries = record.tries;
         step.claims = record.claims.clone();
         step.under_way = record.under_way;
         step.uncertain = record.uncertain;
         step.edit = record.edit.clone();
-        step.called = record.does == Does::Calls && record.attempt > 0;
         step.expires = record.expires.map(|wait| wait.ends_at(now));
         step.not_before = record.not_before.map(|wait| wait.ends_at(now));
+        step.reach = record.reach.map(|wait| wait.ends_at(now));
+        step.older_child = record.older_child.clone();
         let wait = record.wait.map(|wait| wait.ends_at(now));
         let (phase, alarm) = match (&record.call, &record.child, record.does) {
             (Some(call), ..) => (Phase::Fencing(call.counts), Some(call.until.ends_at(now))),
@@ -273,8 +274,8 @@ impl Step {
                 Some(_) => (Phase::Delayed(Why::Failed), wait),
                 None => (Phase::Due, None),
             },
-            // A start without its child is begun again; its key finds the child.
-            (.., Does::Starts | Does::Rests) => (Phase::Rests, None),
+            (.., Does::Starts) => (Phase::Due, None),
+            (.., Does::Rests) => (Phase::Rests, None),
         };
         (step, phase, alarm)
     }

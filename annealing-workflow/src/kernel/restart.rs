@@ -1,10 +1,10 @@
 //! Restarts of machines.
 
-use plugin_sdk::{Guard, Now, workflow::MachineName};
+use plugin_sdk::{Now, workflow::MachineName};
 
 use super::{
     Lane,
-    event::{Effects, Record, Refused},
+    event::{Call, Effects, Record, Refused},
     state::{ExecutionNo, Phase, StepId},
 };
 use crate::definition::MachineNo;
@@ -53,24 +53,25 @@ impl Lane {
 
     /// Sets one machine back. What an old attempt may still do is waited for before the new run calls anything.
     fn set_back(&mut self, now: Now, id: StepId, out: &mut Effects) {
-        let advisory = self
-            .function(id)
-            .is_none_or(|function| function.info.guard == Guard::Advisory);
+        self.take_back(now, id);
         let Some(step) = self.step_of(id) else {
             return;
         };
-        let (phase, alarm) = (step.phase.clone(), step.alarm);
-        let mut not_before = step.not_before.filter(|at| *at > now.mono);
-        match phase {
-            Phase::Calling(call) | Phase::Probing(call, _) => {
-                self.abandon(call, out);
-                not_before = not_before.max(alarm.filter(|_| advisory));
+        // The new run has another key, so its fence does not keep the old attempt out: its deadline does.
+        let not_before = step.not_before.max(step.reach);
+        let not_before = not_before.filter(|at| *at > now.mono);
+        let mut older_child = step.older_child.clone();
+        match step.phase.clone() {
+            Phase::Calling(call) | Phase::Probing(call, _) => self.abandon(call, out),
+            Phase::Dispatching(call) => {
+                self.calls.remove(&call);
+                out.calls.push(Call::Abandon(call));
             }
-            Phase::Dispatching(call) | Phase::Editing(call) | Phase::Settling(call) => {
-                self.drop_call(call, out);
+            Phase::Child(child) => {
+                self.cancel_child(now, &child);
+                older_child = Some(child);
             }
-            Phase::Fencing(_) => not_before = not_before.max(alarm.filter(|_| advisory)),
-            Phase::Child(child) => self.cancel_child(now, &child),
+            Phase::Editing(call) | Phase::Settling(call) => self.drop_call(call, out),
             _ => {}
         }
         self.rest(now, id);
@@ -94,6 +95,7 @@ impl Lane {
             step.suspect = false;
             step.uncertain = false;
             step.not_before = not_before;
+            step.older_child = older_child;
         }
         out.records
             .push(Record::Output(execution_id, machine, None));

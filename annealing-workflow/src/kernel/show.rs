@@ -88,7 +88,7 @@ impl Lane {
                 format!("an answer to attempt {}", step.attempt),
             ),
             Phase::Probing(..) => (WaitFor::Call, "an answer of the probe".to_owned()),
-            Phase::Fencing(_) if let Some(name) = self.missing(execution, machine) => (
+            Phase::Fencing(_) if let Some(name) = self.not_there(execution, machine) => (
                 WaitFor::Missing(name.to_owned()),
                 format!("`{name}` is not registered"),
             ),
@@ -122,7 +122,7 @@ impl Lane {
     }
 
     /// The name of the function of a machine, if it is not registered.
-    fn missing<'a>(&self, execution: &'a Execution, machine: MachineNo) -> Option<&'a str> {
+    fn not_there<'a>(&self, execution: &'a Execution, machine: MachineNo) -> Option<&'a str> {
         match &execution.action(machine)?.task {
             Task::Call { function } if !self.settings.functions.contains_key(function) => {
                 Some(function)

@@ -64,6 +64,7 @@ impl Lane {
             started: now.wall,
             cancelled: None,
             paused: None,
+            bound: None,
         };
         self.begin_execution(now, id.clone(), workflow, *start, live, out);
         Ok(Reply::Started {
@@ -74,7 +75,7 @@ impl Lane {
     }
 
     /// The execution that the key of a start has started before.
-    fn found(
+    pub(super) fn found(
         &self,
         start: &Start,
         known: Option<Box<KeyRecord>>,
@@ -202,7 +203,7 @@ impl Lane {
             }) => self.child_was(now, id, &child, &outcome),
             Err(Refused::UnknownWorkflow(name, _)) => {
                 let name = Arc::from(name.as_str());
-                self.enter(now, id, Phase::Missing(name), None);
+                self.missing(now, id, name);
             }
             Err(Refused::TooMany(_)) => {
                 let why = super::state::Why::NoDispatch("too many executions are live".to_owned());
@@ -234,6 +235,7 @@ impl Lane {
         parent: &ExecutionId,
         child: &ExecutionId,
         outcome: &Outcome,
+        out: &mut Effects,
     ) {
         let Some(no) = self.ids.get(parent).copied() else {
             return;
@@ -250,7 +252,14 @@ impl Lane {
             execution: no,
             machine,
         };
-        self.child_was(now, id, child, outcome);
+        match self.step_mut(id).and_then(|step| step.older_child.take()) {
+            // The new run was waiting for it.
+            Some(_) => {
+                self.go_on(now, id, out);
+                self.changed(id);
+            }
+            None => self.child_was(now, id, child, outcome),
+        }
     }
 
     fn child_was(&mut self, now: Now, id: StepId, child: &ExecutionId, outcome: &Outcome) {
@@ -272,7 +281,13 @@ impl Execution {
     fn child(&self, machine: MachineNo, workflow: &WorkflowName) -> Command {
         let input = self.action(machine).map(|action| action.input.clone());
         let mut start = Start::of(workflow.clone()).input(input.unwrap_or_default());
-        start.key = Some(Arc::from(self.key(machine).to_string()));
+        let key = self.key(machine);
+        let moves = self.steps.get(&machine).map_or(0, |step| step.transitions);
+        // A machine may start several children in one run, one after the other.
+        start.key = Some(match moves {
+            0 => key.to_string().into(),
+            _ => format!("{key} {moves}").into(),
+        });
         start.labels = self.live.labels.clone();
         let mut chain = self.live.chain.clone();
         chain.push(self.id.to_string());

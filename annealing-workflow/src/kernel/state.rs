@@ -41,7 +41,7 @@ pub(super) struct Execution {
     pub(super) position: Position,
     /// The machines whose first action has begun.
     pub(super) steps: BTreeMap<MachineNo, Step>,
-    /// The entries of the context that each machine left, with the number of the transition that left them.
+    /// The entries of the context that each machine left. Those with greater numbers were left later.
     pub(super) context: BTreeMap<MachineNo, (u32, Map<String, Value>)>,
     /// Number of transitions of all machines, restarts included.
     pub(super) transitions: u32,
@@ -70,6 +70,8 @@ pub(super) struct Step {
     pub(super) failures: u32,
     pub(super) deaths: u32,
     pub(super) error: Option<String>,
+    /// Number of attempts of the present action.
+    pub(super) tries: u32,
     pub(super) phase: Phase,
     /// Start of the phase.
     pub(super) since: (Mono, Timestamp),
@@ -78,6 +80,8 @@ pub(super) struct Step {
     /// When all attempts together are over. `None`: there is no such limit.
     pub(super) expires: Option<Mono>,
     pub(super) class: Class,
+    /// Time since which the next attempt is due: its age in queues. `None`: it is not.
+    pub(super) due: Option<(Mono, Timestamp)>,
     pub(super) claims: Vec<Claim>,
     /// The claims that are to be taken before the next attempt.
     pub(super) wanted: Vec<Claim>,
@@ -91,16 +95,18 @@ pub(super) struct Step {
     pub(super) under_way: bool,
     /// It was in flight when an owner ended, and has not answered since.
     pub(super) suspect: bool,
-    /// An attempt of this run may have had an effect, and none has answered since.
+    /// An attempt of this run may have had an effect, and none has said since whether it had.
     pub(super) uncertain: bool,
     /// The changes of intent that the last answer asked for.
     pub(super) edit: Option<Box<StepEdit>>,
     /// The end of the time in which the assets of the edit have to be in sync.
     pub(super) settles_until: Option<Mono>,
-    /// An attempt of the present action has begun.
-    pub(super) called: bool,
+    /// The last attempt, which has not answered, may still take effect until then.
+    pub(super) reach: Option<Mono>,
     /// A call of an older run may still take effect until then.
     pub(super) not_before: Option<Mono>,
+    /// The child execution of an older run, which ends before the new run begins anything.
+    pub(super) older_child: Option<ExecutionId>,
 }
 
 /// What a step does or waits for.
@@ -193,11 +199,13 @@ impl Step {
             failures: 0,
             deaths: 0,
             error: None,
+            tries: 0,
             phase: Phase::Rests,
             since,
             alarm: None,
             expires: None,
             class: Class::New,
+            due: None,
             claims: Vec::new(),
             wanted: Vec::new(),
             needs: BTreeMap::new(),
@@ -209,14 +217,36 @@ impl Step {
             uncertain: false,
             edit: None,
             settles_until: None,
-            called: false,
+            reach: None,
             not_before: None,
+            older_child: None,
         }
     }
 
-    /// The time at which the step has to be looked at.
+    /// Whether the next attempt continues what has begun: work that is under way, or an attempt that asked for assets.
+    pub(super) fn goes_on_in_a_pause(&self) -> bool {
+        self.under_way || self.rounds > 0
+    }
+
+    /// The time from which on the queues count its age.
+    pub(super) fn age(&self) -> Mono {
+        self.due.unwrap_or(self.since).0
+    }
+
+    /// The time at which the step has to be looked at. What may have happened is not called failed by a clock: while a
+    /// call is in flight or its outcome is open, the end of the time for all attempts is not looked at.
     pub(super) fn wake(&self) -> Option<Mono> {
-        match (self.alarm, self.expires) {
+        let open = matches!(
+            self.phase,
+            Phase::Calling(_)
+                | Phase::Fencing(_)
+                | Phase::Probing(..)
+                | Phase::Suspect
+                | Phase::Poisoned
+                | Phase::Unsettled
+                | Phase::Child(_)
+        );
+        match (self.alarm, self.expires.filter(|_| !open)) {
             (Some(alarm), Some(expires)) => Some(alarm.min(expires)),
             (one, other) => one.or(other),
         }
@@ -262,9 +292,15 @@ impl Execution {
     /// What the machines have left for each other, in the order in which they left it.
     pub(super) fn shared(&self) -> Map<String, Value> {
         let mut left: Vec<_> = self.context.values().collect();
-        left.sort_by_key(|(transition, _)| *transition);
+        left.sort_by_key(|(order, _)| *order);
         let entries = left.into_iter().flat_map(|(_, context)| context.clone());
         entries.collect()
+    }
+
+    /// The number of entries that are left after all that are there.
+    pub(super) fn next_order(&self) -> u32 {
+        let last = self.context.values().map(|(order, _)| *order).max();
+        last.unwrap_or(0) + 1
     }
 
     /// Whether nothing is under way or waited for.

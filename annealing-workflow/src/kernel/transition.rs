@@ -50,7 +50,10 @@ impl Lane {
             },
         };
         let mentioning = execution.workflow.mentioning(id.machine).to_vec();
-        let bound = self.settings.config.transitions;
+        let bound = execution
+            .live
+            .bound
+            .unwrap_or(self.settings.config.transitions);
         if execution.transitions >= bound && execution.live.paused.is_none() {
             execution.live.paused = Some(Said {
                 by: By::new(
@@ -128,7 +131,7 @@ impl Lane {
         out.urgent = true;
         out.ended.push(ended);
         if let plugin_sdk::operation::StartCause::Parent(parent) = &execution.live.cause {
-            self.child_ended(now, parent, &execution.id, &outcome);
+            self.child_ended(now, parent, &execution.id, &outcome, out);
         }
     }
 }

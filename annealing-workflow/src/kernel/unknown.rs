@@ -31,9 +31,8 @@ impl Lane {
         }
     }
 
-    /// The outcome of the last attempt is not known. The old attempt may still take effect until the alarm of the step.
+    /// The outcome of the last attempt is not known.
     pub(super) fn unknown(&mut self, now: Now, id: StepId, why: &str, out: &mut Effects) {
-        let until = self.step_of(id).and_then(|step| step.alarm);
         let Some(execution) = self.live.get(&id.execution) else {
             return;
         };
@@ -55,20 +54,13 @@ impl Lane {
         }
         self.changed(id);
         out.urgent = true;
-        self.resolve(now, id, until, true, out);
+        self.resolve(now, id, true, out);
     }
 
-    /// Decides what follows an unknown outcome. `until`: when the old attempt can no longer take effect. `counts`: whether
-    /// it counts as a failure.
-    pub(super) fn resolve(
-        &mut self,
-        now: Now,
-        id: StepId,
-        until: Option<Mono>,
-        counts: bool,
-        out: &mut Effects,
-    ) {
-        let until = until.filter(|at| *at > now.mono);
+    /// Decides what follows an unknown outcome. `counts`: whether it counts as a failure.
+    pub(super) fn resolve(&mut self, now: Now, id: StepId, counts: bool, out: &mut Effects) {
+        let reach = self.step_of(id).and_then(|step| step.reach);
+        let until = reach.filter(|at| *at > now.mono);
         let Some((repeat, guard, probe)) = self
             .function(id)
             .map(|it| (it.info.repeat, it.info.guard, it.has_probe))
@@ -109,6 +101,7 @@ impl Lane {
         };
         step.failures += 1;
         step.incarnation = None;
+        step.rounds = 0;
         let failures = step.failures;
         match failures < limit {
             true => {
@@ -167,6 +160,7 @@ impl Lane {
             Ok(Probed::NotHappened) => {
                 if let Some(step) = self.step_mut(id) {
                     step.uncertain = false;
+                    step.reach = None;
                 }
                 self.again(now, id, counts, out);
             }
@@ -185,7 +179,6 @@ impl Lane {
     pub(super) fn suspect_answered(&mut self, id: StepId) {
         if let Some(step) = self.step_mut(id) {
             step.suspect = false;
-            step.uncertain = false;
             step.deaths = 0;
         }
         if self.suspects.tried.is_some_and(|(tried, _)| tried == id) {
@@ -255,7 +248,11 @@ impl Lane {
             Phase::Waiting => self.conclude(now, id, &StateName::from(StateName::DONE)),
             Phase::Asking => self.conclude(now, id, &StateName::from(StateName::EXPIRED)),
             // What may have happened is not called failed by a clock.
-            Phase::Unsettled | Phase::Poisoned | Phase::Child(_) | Phase::Rests => self.keep(id),
+            Phase::Unsettled
+            | Phase::Poisoned
+            | Phase::Suspect
+            | Phase::Child(_)
+            | Phase::Rests => {}
             Phase::Dispatching(call) if !expired => {
                 self.calls.remove(&call);
                 out.calls.push(Call::Abandon(call));
@@ -288,8 +285,7 @@ impl Lane {
                     Some(now.mono + PROBE_AGAIN),
                 );
             }
-            Phase::Fencing(counts) if !expired => self.resolve(now, id, None, counts, out),
-            Phase::Fencing(_) | Phase::Suspect => self.keep(id),
+            Phase::Fencing(counts) => self.resolve(now, id, counts, out),
             _ if expired => self.out_of_time(now, id),
             _ => self.due(now, id, out),
         }
@@ -318,15 +314,6 @@ impl Lane {
             });
         }
         self.conclude(now, id, &StateName::from(StateName::EXPIRED));
-    }
-
-    /// Lets a step wait on although its time is over.
-    fn keep(&mut self, id: StepId) {
-        if let Some(step) = self.step_mut(id) {
-            step.expires = None;
-            let wake = step.wake();
-            self.agenda.set(id, wake);
-        }
     }
 }
 

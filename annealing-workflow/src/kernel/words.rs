@@ -59,7 +59,7 @@ impl Lane {
         };
         match word {
             Say::Cancel => self.cancel(now, no, said),
-            Say::Pause => self.pause(no, said)?,
+            Say::Pause => self.pause(now, no, said)?,
             Say::Resume => self.resume(now, no, out)?,
             Say::Answer { machine, option } => self.choose(now, no, machine, option)?,
             Say::Settle { machine, settled } => self.settle(now, no, machine, settled, out)?,
@@ -97,7 +97,7 @@ impl Lane {
         }
     }
 
-    fn pause(&mut self, no: ExecutionNo, said: Said) -> Result<(), Refused> {
+    fn pause(&mut self, now: Now, no: ExecutionNo, said: Said) -> Result<(), Refused> {
         let Some(execution) = self.live.get_mut(&no) else {
             return Ok(());
         };
@@ -109,19 +109,19 @@ impl Lane {
             ));
         }
         execution.live.paused = Some(said);
-        let due = execution
-            .steps
-            .iter()
-            .filter(|(_, step)| step.phase == Phase::Due);
-        let due: Vec<_> = due
-            .map(|(machine, step)| (*machine, step.class, step.since.0))
-            .collect();
-        for (machine, class, since) in due {
+        let begun: Vec<_> = execution.steps.keys().copied().collect();
+        for machine in begun {
             let id = StepId {
                 execution: no,
                 machine,
             };
-            self.ready.remove(class, since, id);
+            // What is under way goes on, and so do the rounds of one attempt.
+            if self
+                .step_of(id)
+                .is_some_and(|step| !step.goes_on_in_a_pause())
+            {
+                self.take_back(now, id);
+            }
         }
         self.live_changed.insert(no);
         Ok(())
@@ -139,8 +139,9 @@ impl Lane {
                 "it is not paused",
             ));
         }
-        if execution.transitions >= bound {
-            execution.transitions = 0;
+        let reached = execution.transitions;
+        if reached >= execution.live.bound.unwrap_or(bound) {
+            execution.live.bound = Some(reached + bound);
         }
         let due = execution
             .steps
@@ -249,6 +250,11 @@ impl Lane {
         match settled {
             Settled::Again => {
                 self.suspect_answered(id);
+                if let Some(step) = self.step_mut(id) {
+                    step.uncertain = false;
+                    step.reach = None;
+                    step.expires = None;
+                }
                 self.due(now, id, out);
                 self.changed(id);
             }
@@ -290,8 +296,9 @@ impl Lane {
             return Err(self.unfit(id, &Say::Replay(machine.clone())));
         };
         step.deaths = 0;
+        step.expires = None;
         // What happened in the last attempt is still not known.
-        self.resolve(now, id, None, false, out);
+        self.resolve(now, id, false, out);
         self.changed(id);
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Writes what a step of the kernel has changed, in one commit.
 
 use control_plane_runtime::StoredWait;
-use plugin_sdk::{Mono, Now};
+use plugin_sdk::{Mono, Now, operation::ExecutionId, workflow::Task};
 
 use super::{
     CommitNo, Lane,
@@ -10,7 +10,6 @@ use super::{
 };
 use crate::definition::MachineNo;
 use crate::record::{Does, Entry, LogRecord, OpenCall, StepRecord};
-use plugin_sdk::operation::ExecutionId;
 
 /// Number of log entries that are kept from the beginning, and of the newest ones.
 pub(super) const OLDEST: u32 = 100;
@@ -79,20 +78,23 @@ impl Lane {
             failures: step.failures,
             deaths: step.deaths,
             error: step.error.clone(),
-            does: does(&step.phase),
+            tries: step.tries,
+            does: does(execution, machine, &step.phase),
             call: match step.phase {
                 Phase::Calling(_) => open(true, false),
                 Phase::Fencing(counts) | Phase::Probing(_, counts) => open(false, counts),
                 _ => None,
             },
+            // What a rule delays is asked for again by the next owner.
             wait: match step.phase {
                 Phase::Delayed(Why::Settling) | Phase::Settling(_) => {
                     step.settles_until.map(stored)
                 }
-                Phase::Delayed(_) | Phase::Waiting => alarm,
+                Phase::Delayed(Why::Failed | Why::UnderWay) | Phase::Waiting => alarm,
                 _ => None,
             },
             expires: step.expires.map(stored),
+            reach: step.reach.filter(|at| *at > now.mono).map(stored),
             not_before: step.not_before.filter(|at| *at > now.mono).map(stored),
             claims: step.claims.clone(),
             under_way: step.under_way,
@@ -102,6 +104,7 @@ impl Lane {
                 Phase::Child(child) => Some(child.clone()),
                 _ => None,
             },
+            older_child: step.older_child.clone(),
         })
     }
 
@@ -119,7 +122,11 @@ impl Lane {
     }
 }
 
-fn does(phase: &Phase) -> Does {
+fn does(execution: &Execution, machine: MachineNo, phase: &Phase) -> Does {
+    let starts = || {
+        let action = execution.action(machine);
+        action.is_some_and(|action| matches!(action.task, Task::Start { .. }))
+    };
     match phase {
         Phase::Rests => Does::Rests,
         Phase::Asking => Does::Asks,
@@ -129,6 +136,7 @@ fn does(phase: &Phase) -> Does {
         Phase::Settling(_) | Phase::Delayed(Why::Settling) => Does::Settles,
         Phase::Unsettled => Does::Unsettled,
         Phase::Poisoned => Does::Poisoned,
+        _ if starts() => Does::Starts,
         _ => Does::Calls,
     }
 }

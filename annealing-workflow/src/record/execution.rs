@@ -49,6 +49,10 @@ pub struct Live {
     /// Set while it is paused: nothing of it starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Said>,
+    /// Number of transitions at which it is paused. `None`: the number of the configuration. It rises with each resume
+    /// of an execution that has reached it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<u32>,
 }
 
 impl Record for Live {

@@ -29,6 +29,9 @@ pub struct StepRecord {
     /// Number of the last attempt of this run. It rises with every call.
     #[serde(default)]
     pub attempt: u32,
+    /// Number of attempts of the present action. One that has none is withdrawn when its guard does not hold any more.
+    #[serde(default)]
+    pub tries: u32,
     /// Number of failures in a row.
     #[serde(default)]
     pub failures: u32,
@@ -49,6 +52,9 @@ pub struct StepRecord {
     /// When all attempts together are over. `None`: the action has not begun, or has no such limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<StoredWait>,
+    /// When the last attempt, which has not answered, can no longer take effect. `None`: it cannot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reach: Option<StoredWait>,
     /// When the call of an older run can no longer take effect. `None`: there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<StoredWait>,
@@ -58,7 +64,7 @@ pub struct StepRecord {
     /// Whether the function has said that its work is under way; it is called again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub under_way: bool,
-    /// Whether an attempt of this run may have had an effect, and none has answered since.
+    /// Whether an attempt of this run may have had an effect, and none has said since whether it had.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub uncertain: bool,
     /// The changes of intent that the last answer asked for. `None`: it asked for none.
@@ -67,6 +73,9 @@ pub struct StepRecord {
     /// The child execution that is waited for. `None`: there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child: Option<ExecutionId>,
+    /// The child execution of an older run, which ends before the new run begins anything. `None`: there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub older_child: Option<ExecutionId>,
 }
 
 /// What a machine does or waits for.
@@ -145,8 +154,8 @@ pub struct StepEdit {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Output {
-    /// Number of the transition that left it. Later ones replace entries of the context.
-    pub transition: u32,
+    /// Its place among the outputs with context: entries of greater ones replace those of smaller ones.
+    pub order: u32,
     /// The output, as JSON, for people and programs that ask for it.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub output: Value,

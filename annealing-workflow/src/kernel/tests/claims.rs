@@ -4,7 +4,7 @@ use plugin_sdk::{Class, DispatchRequest, Quota};
 
 use super::*;
 
-fn dispatching() -> World {
+pub(super) fn dispatching() -> World {
     let workflow = Workflow::new("w")
         .machine(Machine::calls("a", "a"))
         .ends_well(is("a", "done"))
@@ -19,7 +19,19 @@ fn dispatching() -> World {
     World::with_settings(settings)
 }
 
-fn start(world: &mut World, n: u32, answer: impl Fn(&DispatchRequest) -> plugin_sdk::Dispatch) {
+/// Claims for steps, and not for the start of an execution.
+pub(super) fn of_steps(request: &DispatchRequest, claim: Claim) -> plugin_sdk::Dispatch {
+    match request.is_start() {
+        true => request.go(),
+        false => request.go().claim(claim),
+    }
+}
+
+pub(super) fn start(
+    world: &mut World,
+    n: u32,
+    answer: impl Fn(&DispatchRequest) -> plugin_sdk::Dispatch,
+) {
     for key in 0..n {
         world.start("w", &key.to_string());
     }
@@ -29,7 +41,7 @@ fn start(world: &mut World, n: u32, answer: impl Fn(&DispatchRequest) -> plugin_
 
 #[test]
 fn r32_claims_are_counted_by_the_kernel_and_restored_at_takeover() {
-    let two = |request: &DispatchRequest| request.go().claim(Claim::AtMost("app".into(), 2));
+    let two = |request: &DispatchRequest| of_steps(request, Claim::AtMost("app".into(), 2));
     let mut world = dispatching();
     start(&mut world, 5, two);
     assert_eq!(world.calls.len(), 2);
@@ -116,7 +128,7 @@ fn r28_action_whose_guard_stops_to_hold_is_withdrawn_if_it_is_only_due_and_goes_
 #[test]
 fn r32_rate_is_spent_and_the_next_one_waits_for_its_turn() {
     let quota = Quota::new(2, Duration::from_secs(10));
-    let rate = |request: &DispatchRequest| request.go().claim(Claim::Rate("r".into(), quota));
+    let rate = |request: &DispatchRequest| of_steps(request, Claim::Rate("r".into(), quota));
     let mut world = dispatching();
     start(&mut world, 4, rate);
     let mut begun = vec![world.calls.len()];
@@ -135,7 +147,7 @@ fn r32_better_class_goes_first_and_age_raises_it() {
     let class = |request: &DispatchRequest| {
         let urgent = request.labels.contains_key("urgent");
         let class = if urgent { Class::Urgent } else { request.class };
-        request.go().claim(press.clone()).at_least(class)
+        of_steps(request, press.clone()).at_least(class)
     };
     let mut world = dispatching();
     start(&mut world, 1, class);
@@ -160,4 +172,50 @@ fn r32_better_class_goes_first_and_age_raises_it() {
     world.answer("a", done());
     world.sync();
     assert_eq!(key(&world), 2);
+}
+
+#[test]
+fn r32_age_of_a_step_counts_over_all_its_questions_to_the_stack() {
+    let class = |request: &DispatchRequest| {
+        let urgent = request.labels.contains_key("urgent");
+        let class = if urgent { Class::Urgent } else { request.class };
+        of_steps(request, Claim::Exclusive("press".into())).at_least(class)
+    };
+    let mut world = dispatching();
+    start(&mut world, 1, class);
+    world.answer("a", Ok(Ran::in_progress(Duration::from_secs(100_000))));
+    start(&mut world, 2, class);
+    for _ in 0..190 {
+        world.pass(Duration::from_secs(1));
+        world.dispatched(class);
+    }
+    let urgent = plugin_sdk::operation::Start::of("w").key("urgent");
+    world.start_with(urgent.label("urgent", "yes"));
+    world.dispatched(class);
+    let first = world.start("w", "0");
+    world.say(&first, Say::restart(["a"]));
+    world.dispatched(class);
+    world.sync();
+    let next = world.calls.values().next().unwrap();
+    assert_eq!(
+        next.key.execution.n, 2,
+        "it waits for more than three minutes"
+    );
+}
+
+#[test]
+fn r32_turn_at_a_rate_goes_with_its_step() {
+    let quota = Quota::new(1, Duration::from_secs(10));
+    let rate = |request: &DispatchRequest| of_steps(request, Claim::Rate("r".into(), quota));
+    let mut world = dispatching();
+    start(&mut world, 5, rate);
+    for key in 1..5 {
+        let id = world.start("w", &key.to_string());
+        world.say(&id, Say::Cancel);
+    }
+    assert_eq!(
+        world.kernel.claims.rates.size(),
+        1,
+        "the rate, and no turns"
+    );
 }

@@ -68,7 +68,9 @@ fn r30_same_key_is_the_same_execution_also_after_its_end() {
     assert_eq!(other, Reply::Refused(Refused::OtherInput(id.clone())));
     world.say(&id, Say::Cancel);
     world.sync();
-    world.answer("load", transient());
+    world.answer("load", done());
+    world.sync();
+    world.answer("unload", done());
     let ended = |world: &mut World| match world.start_with(start()) {
         Reply::Started {
             id: same,

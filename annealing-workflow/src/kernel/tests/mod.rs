@@ -2,10 +2,13 @@
 //! test gives.
 
 mod attempts;
+mod children;
 mod claims;
 mod edits;
 mod ends;
+mod pauses;
 mod random;
+mod restarts;
 mod words;
 mod world;
 

@@ -177,6 +177,8 @@ fn r30_restart_of_a_cancelled_execution_goes_on() {
     world.sync();
     world.say(&id, Say::Restart(vec!["load".into()]));
     world.sync();
+    world.pass(Duration::from_secs(60));
+    world.sync();
     world.answer("load", done());
     world.sync();
     assert_eq!(world.called(), ["publish"]);

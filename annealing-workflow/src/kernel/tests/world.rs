@@ -416,10 +416,22 @@ impl World {
         }
     }
 
+    /// Answers the questions that the dispatch stack has now, but not those that follow from the answers.
+    pub(super) fn dispatched_once(&mut self, answer: impl Fn(&DispatchRequest) -> Dispatch) {
+        for (no, request) in std::mem::take(&mut self.dispatches) {
+            self.step(Event::Dispatched(no, Ok(answer(&request))));
+        }
+    }
+
     pub(super) fn with(&mut self, function: Function) {
         self.settings
             .functions
             .insert(function.info.name.clone(), function);
+    }
+
+    pub(super) fn with_workflow(&mut self, workflow: Workflow) {
+        let name = workflow.name().clone();
+        self.settings.workflows.insert(name, workflow);
     }
 
     pub(super) fn without(&mut self, function: &str) {
