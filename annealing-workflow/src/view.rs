@@ -18,6 +18,9 @@ pub struct Execution {
     /// Its record: who started it and why, its key and labels, and whether it is paused or cancelled.
     #[serde(flatten)]
     pub live: Live,
+    /// What its start waits for. `None`: it has begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Wait>,
     /// All machines, in the order of the definition.
     pub machines: Vec<Machine>,
 }
@@ -93,7 +96,7 @@ pub enum WaitFor {
     Claim {
         /// The key of the claim.
         key: String,
-        /// The steps that hold it.
+        /// The steps, and the executions since their starts, that hold it.
         held_by: Vec<String>,
     },
     /// A dispatch rule.

@@ -7,6 +7,9 @@ use std::fmt;
 pub struct MachineNo(pub(super) u16);
 
 impl MachineNo {
+    /// The number of no machine: where machines are numbered, it stands for the execution itself.
+    pub(crate) const NONE: Self = Self(u16::MAX);
+
     pub(super) fn new(index: usize) -> Self {
         // A workflow has at most 1,000 machines.
         Self(index as u16)

@@ -107,13 +107,13 @@ impl Lane {
             self.freed.extend(woken);
             return self.enter(now, id, Phase::Due, None);
         }
-        let held = &step.claims;
-        let wanted: Vec<Claim> = step
-            .wanted
-            .iter()
-            .filter(|claim| !held.contains(claim))
-            .cloned()
-            .collect();
+        let (held, mut wanted) = (step.claims.clone(), step.wanted.clone());
+        // What the execution took at its start serves its steps too.
+        let at_start = self
+            .live
+            .get(&id.execution)
+            .map_or(&[][..], |execution| &execution.live.claims);
+        wanted.retain(|claim| !held.contains(claim) && !at_start.contains(claim));
         match self.claims.take(&id, &wanted, now.mono) {
             Ok(()) => {
                 // There may be room for one more.
@@ -124,7 +124,10 @@ impl Lane {
                         .filter(|claim| !matches!(claim, Claim::Rate(..)));
                     step.claims.extend(kept);
                 }
-                self.attempt(now, id, out);
+                match id.is_start() {
+                    true => self.begin_started(now, id),
+                    false => self.attempt(now, id, out),
+                }
             }
             Err(Taken::UsedUp(key, quota)) => {
                 self.freed.extend(woken);

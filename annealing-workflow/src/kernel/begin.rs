@@ -34,6 +34,9 @@ impl Lane {
             let Some(execution) = self.live.get(&id.execution) else {
                 continue;
             };
+            if execution.waits_to_start() {
+                continue;
+            }
             let enabled = execution
                 .workflow
                 .is_enabled(id.machine, &execution.position);
@@ -200,31 +203,27 @@ impl Lane {
         }
     }
 
-    fn ask_dispatch(&mut self, now: Now, id: StepId, out: &mut Effects) {
+    /// Asks the dispatch stack for an attempt, or for the start of an execution.
+    pub(super) fn ask_dispatch(&mut self, now: Now, id: StepId, out: &mut Effects) {
         let call = self.call_no();
-        let Some(execution) = self.live.get(&id.execution) else {
+        let (Some(execution), Some(step)) = (self.live.get(&id.execution), self.step_of(id)) else {
             return;
         };
-        let (Some(step), Some(action)) = (
-            execution.steps.get(&id.machine),
-            execution.action(id.machine),
-        ) else {
-            return;
-        };
-        let function = match &action.task {
-            Task::Call { function } => Some(function.clone()),
-            _ => None,
-        };
-        let request =
+        let mut request =
             DispatchRequest::start(execution.id.clone(), execution.live.cause.clone(), now)
-                .step(
-                    execution.machine_name(id.machine).clone(),
-                    function,
-                    action.cleans_up,
-                )
                 .labels(execution.live.labels.clone())
-                .since(step.due.unwrap_or(step.since).1)
-                .attempt(step.attempt + 1);
+                .since(step.due.unwrap_or(step.since).1);
+        if !id.is_start()
+            && let Some(action) = execution.action(id.machine)
+        {
+            let function = match &action.task {
+                Task::Call { function } => Some(function.clone()),
+                _ => None,
+            };
+            let name = execution.machine_name(id.machine).clone();
+            request = request.step(name, function, action.cleans_up);
+            request = request.attempt(step.attempt + 1);
+        }
         self.calls.insert(call, id);
         self.enter(
             now,
@@ -256,7 +255,7 @@ impl Lane {
         if let Phase::Child(child) = phase {
             let of_this_run = step.older_child.is_none();
             match (cancelled, of_this_run) {
-                (true, true) => self.cancel_child(now, &child),
+                (true, true) => self.cancel_child(now, &child, out),
                 (false, true) => {}
                 // The child of the older run is cancelled, and this run has begun nothing.
                 (_, false) => {

@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     definition::{Outcome, Workflow},
+    kernel::RecoveredExecution,
     record::{Ended, KeyRecord, LaneRecord, Live, LogRecord, Output, StepEdit, StepRecord},
     view::Execution,
 };
@@ -47,6 +48,8 @@ pub enum Event {
     },
     /// The dispatch stack has answered.
     Dispatched(CallNo, Result<Dispatch, String>),
+    /// What the store knows of keys under which the next answer starts executions.
+    Known(Vec<KeyRecord>),
     /// A function has answered.
     Answered(CallNo, Result<Ran, plugin::Error>),
     /// A probe has answered.
@@ -79,6 +82,8 @@ pub enum Command {
     },
     /// A word for a live execution.
     Say(ExecutionId, Say),
+    /// Restarts machines of an execution that has ended, as the store has it: it is live again.
+    Reopen(Box<RecoveredExecution>, Vec<MachineName>),
     /// Shows a live execution.
     Show(ExecutionId),
     /// Shows all live executions.
@@ -111,8 +116,15 @@ pub enum Say {
     },
     /// Calls a function again that was in flight at too many deaths.
     Replay(MachineName),
-    /// Sets machines, and all that depend on them, back to their first state.
+    /// Sets machines, and all that depend on them, back to their first state. An execution that has ended is live again.
     Restart(Vec<MachineName>),
+    /// Ends the action of a machine with one of its outcomes, if no call of it is in flight.
+    Skip {
+        /// The machine whose action ends.
+        machine: MachineName,
+        /// The outcome, one of those that the action declares.
+        outcome: StateName,
+    },
 }
 
 /// What happened in a call whose outcome is not known.
@@ -149,6 +161,14 @@ impl Say {
         }
     }
 
+    /// Ends the action of `machine`, which is not in flight, with this outcome.
+    pub fn skip(machine: impl Into<MachineName>, outcome: impl Into<StateName>) -> Self {
+        Self::Skip {
+            machine: machine.into(),
+            outcome: outcome.into(),
+        }
+    }
+
     /// Sets `machines`, and all that depend on them, back to their first state.
     pub fn restart<M: Into<MachineName>>(machines: impl IntoIterator<Item = M>) -> Self {
         Self::Restart(machines.into_iter().map(Into::into).collect())
@@ -167,6 +187,7 @@ impl std::fmt::Display for Say {
                 Settled::Again => write!(f, "settle {machine}: again"),
             },
             Self::Replay(machine) => write!(f, "replay {machine}"),
+            Self::Skip { machine, outcome } => write!(f, "skip {machine} with {outcome}"),
             Self::Restart(machines) => {
                 f.write_str("restart")?;
                 machines
@@ -277,6 +298,8 @@ pub enum Record {
     Key(Box<KeyRecord>),
     /// An execution has ended; its live record goes.
     Ended(Box<Ended>),
+    /// An ended execution is live again; the record of its end goes.
+    Reopened(ExecutionId),
 }
 
 /// A call that the shell makes.

@@ -10,8 +10,10 @@ mod answer;
 mod begin;
 mod edit;
 mod event;
+mod gate;
 mod queue;
 mod recover;
+mod reopen;
 mod restart;
 mod show;
 mod start;
@@ -152,6 +154,7 @@ impl Kernel for Lane {
                 known,
                 reply,
             } => self.heard(now, command, &by, known, reply, out),
+            Event::Known(keys) => self.known(now, keys),
             Event::Dispatched(call, answer) => self.dispatched(now, call, answer),
             Event::Answered(call, answer) => self.answered(now, call, answer, out),
             Event::Probed(call, answer) => self.probed(now, call, answer, out),
@@ -177,12 +180,16 @@ impl Lane {
         loop {
             self.look(now, out);
             self.end_those_over(now, out);
+            if !self.looks.is_empty() {
+                continue;
+            }
+            self.try_suspects(now);
+            self.admit(now, out);
+            // An execution that was admitted begins in this step.
             if self.looks.is_empty() {
                 break;
             }
         }
-        self.try_suspects(now);
-        self.admit(now, out);
         self.write(now, out);
         self.check(out);
     }
@@ -223,6 +230,19 @@ impl Lane {
         }
     }
 
+    /// Remembers what the store knows of keys, unless the lane knows more.
+    fn known(&mut self, now: Now, keys: Vec<KeyRecord>) {
+        for known in keys {
+            let name = (known.workflow.clone(), known.key.clone());
+            if self.keys.contains_key(&name) || self.recent.contains_key(&name) {
+                continue;
+            }
+            self.recent_until
+                .push_back((now.mono + RECENT, name.0.clone(), name.1.clone()));
+            self.recent.insert(name, known);
+        }
+    }
+
     /// Makes the calls whose attempts are durable, while the lease is fresh. Those whose deadlines have passed are gone
     /// before.
     fn release(&mut self, now: Now, out: &mut Effects) {
@@ -239,11 +259,19 @@ impl Lane {
     }
 
     fn step_of(&self, id: StepId) -> Option<&Step> {
-        self.live.get(&id.execution)?.steps.get(&id.machine)
+        let execution = self.live.get(&id.execution)?;
+        match id.is_start() {
+            true => execution.start.as_deref(),
+            false => execution.steps.get(&id.machine),
+        }
     }
 
     fn step_mut(&mut self, id: StepId) -> Option<&mut Step> {
-        self.live.get_mut(&id.execution)?.steps.get_mut(&id.machine)
+        let execution = self.live.get_mut(&id.execution)?;
+        match id.is_start() {
+            true => execution.start.as_deref_mut(),
+            false => execution.steps.get_mut(&id.machine),
+        }
     }
 
     /// Sets the phase of a step, with the time at which it ends by itself.

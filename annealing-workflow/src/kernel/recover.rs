@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plugin_sdk::{FencingToken, Mono, Now, operation::ExecutionId, workflow::MachineName};
+use plugin_sdk::{Class, FencingToken, Mono, Now, operation::ExecutionId, workflow::MachineName};
 use prodspec_model::{Digest, IncarnationNo};
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// A live execution as the store has it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RecoveredExecution {
     /// Its id.
     pub id: ExecutionId,
@@ -109,7 +109,13 @@ impl Lane {
         }
     }
 
-    fn add(&mut self, now: Now, stored: RecoveredExecution, interrupted: &mut Vec<StepId>) {
+    /// Adds a stored execution. Its steps whose calls were in flight are appended to `interrupted`.
+    pub(super) fn add(
+        &mut self,
+        now: Now,
+        stored: RecoveredExecution,
+        interrupted: &mut Vec<StepId>,
+    ) {
         let no = ExecutionNo(stored.id.n);
         let mut position = stored.workflow.first();
         if stored.live.cancelled.is_some() {
@@ -121,12 +127,23 @@ impl Lane {
             live: Box::new(stored.live),
             input: stored.input,
             position,
+            start: None,
             steps: BTreeMap::new(),
             context: BTreeMap::new(),
             transitions: 0,
             log: LogHead::of(&stored.log),
             taken_over: true,
         };
+        if execution.live.waits || !execution.live.claims.is_empty() {
+            let class = Class::of(&execution.live.cause, false, false);
+            let mut start = Step::of_start(now, class);
+            if !execution.live.waits {
+                start.phase = Phase::Rests;
+                start.claims = execution.live.claims.clone();
+                self.claims.restore(&StepId::start(no), &start.claims);
+            }
+            execution.start = Some(Box::new(start));
+        }
         let mut phases = Vec::new();
         for (name, record) in stored.steps {
             let Some(machine) = execution.workflow.machine_no(&name) else {
@@ -214,8 +231,16 @@ impl Lane {
                 machine: *machine,
             })
         });
+        let waiting = self
+            .live
+            .iter()
+            .filter(|(_, execution)| execution.waits_to_start());
+        let waiting: Vec<_> = waiting.map(|(no, _)| StepId::start(*no)).collect();
         for id in due.collect::<Vec<_>>() {
             self.due(now, id, out);
+        }
+        for id in waiting {
+            self.due_start(now, id, out);
         }
         self.finish(now, out);
     }

@@ -68,7 +68,7 @@ impl Lane {
                 out.calls.push(Call::Abandon(call));
             }
             Phase::Child(child) => {
-                self.cancel_child(now, &child);
+                self.cancel_child(now, &child, out);
                 older_child = Some(child);
             }
             Phase::Editing(call) | Phase::Settling(call) => self.drop_call(call, out),

@@ -30,6 +30,9 @@ impl Lane {
         let Some(execution) = self.live.get(&id.execution) else {
             return "it is not live".to_owned();
         };
+        if let Some(wait) = self.start_wait(execution) {
+            return format!("its start waits: {}", wait.why);
+        }
         let name = execution.machine_name(id.machine);
         let step = execution.steps.get(&id.machine);
         match step.and_then(|step| self.wait(execution, id.machine, step)) {
@@ -46,10 +49,17 @@ impl Lane {
         view::Execution {
             id: execution.id.clone(),
             live: (*execution.live).clone(),
+            wait: self.start_wait(execution),
             machines: machines
                 .map(|machine| self.machine_shown(execution, machine))
                 .collect(),
         }
+    }
+
+    /// What the start of an execution waits for. `None`: it has begun.
+    fn start_wait(&self, execution: &Execution) -> Option<Wait> {
+        let start = execution.start.as_deref()?;
+        self.wait(execution, MachineNo::NONE, start)
     }
 
     fn machine_shown(&self, execution: &Execution, machine: MachineNo) -> view::Machine {
@@ -134,11 +144,10 @@ impl Lane {
     fn claimed(&self, key: &plugin_sdk::Key) -> (WaitFor, String) {
         let holders = self.claims.holders(key).filter_map(|id| {
             let execution = self.live.get(&id.execution)?;
-            Some(format!(
-                "{} {}",
-                execution.id,
-                execution.machine_name(id.machine)
-            ))
+            Some(match id.is_start() {
+                true => execution.id.to_string(),
+                false => format!("{} {}", execution.id, execution.machine_name(id.machine)),
+            })
         });
         let held_by: Vec<String> = holders.collect();
         let why = format!("the claim `{}`, held by {}", key.0, held_by.join(", "));

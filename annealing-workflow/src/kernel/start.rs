@@ -64,6 +64,8 @@ impl Lane {
             started: now.wall,
             cancelled: None,
             paused: None,
+            waits: false,
+            claims: Vec::new(),
             bound: None,
         };
         self.begin_execution(now, id.clone(), workflow, *start, live, out);
@@ -164,6 +166,7 @@ impl Lane {
             workflow,
             live: Box::new(live),
             input: start.input,
+            start: None,
             steps: Default::default(),
             context: Default::default(),
             transitions: 0,
@@ -174,7 +177,10 @@ impl Lane {
         self.live.insert(no, execution);
         self.live_changed.insert(no);
         out.urgent = true;
-        self.look_at(no, machines);
+        match self.settings.dispatches {
+            true => self.await_start(now, no, out),
+            false => self.look_at(no, machines),
+        }
     }
 
     /// Starts the child execution of a step and waits for its end. The key is that of the step, so it is started once.

@@ -7,7 +7,7 @@ use std::{
 
 use jiff::Timestamp;
 use plugin_sdk::{
-    Claim, Class, Delay, Mono,
+    Claim, Class, Delay, Mono, Now,
     operation::{EffectKey, ExecutionId, Requirement},
     workflow::{Action, MachineName, StateName},
 };
@@ -31,6 +31,18 @@ pub struct StepId {
     pub(super) machine: MachineNo,
 }
 
+impl StepId {
+    /// The start of an execution. It waits and holds claims as a step does.
+    pub(super) fn start(execution: ExecutionNo) -> Self {
+        let machine = MachineNo::NONE;
+        Self { execution, machine }
+    }
+
+    pub(super) fn is_start(self) -> bool {
+        self.machine == MachineNo::NONE
+    }
+}
+
 /// A live execution.
 #[derive(Debug)]
 pub(super) struct Execution {
@@ -39,6 +51,9 @@ pub(super) struct Execution {
     pub(super) live: Box<Live>,
     pub(super) input: Value,
     pub(super) position: Position,
+    /// The start, which waits until the dispatch stack lets the execution begin, and then holds its claims. `None`: it
+    /// did not wait, and holds nothing.
+    pub(super) start: Option<Box<Step>>,
     /// The machines whose first action has begun.
     pub(super) steps: BTreeMap<MachineNo, Step>,
     /// The entries of the context that each machine left. Those with greater numbers were left later.
@@ -223,6 +238,13 @@ impl Step {
         }
     }
 
+    /// The start of an execution, which is due.
+    pub(super) fn of_start(now: Now, class: Class) -> Self {
+        let mut start = Self::new((now.mono, now.wall));
+        (start.class, start.phase) = (class, Phase::Due);
+        start
+    }
+
     /// Whether the next attempt continues what has begun: work that is under way, or an attempt that asked for assets.
     pub(super) fn goes_on_in_a_pause(&self) -> bool {
         self.under_way || self.rounds > 0
@@ -303,8 +325,14 @@ impl Execution {
         last.unwrap_or(0) + 1
     }
 
+    /// Whether the execution has not begun yet.
+    pub(super) fn waits_to_start(&self) -> bool {
+        let start = self.start.as_ref();
+        start.is_some_and(|start| start.phase != Phase::Rests)
+    }
+
     /// Whether nothing is under way or waited for.
     pub(super) fn is_over(&self) -> bool {
-        self.steps.values().all(|step| step.phase == Phase::Rests)
+        !self.waits_to_start() && self.steps.values().all(|step| step.phase == Phase::Rests)
     }
 }

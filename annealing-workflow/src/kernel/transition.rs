@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     definition::Outcome,
-    record::{Ended, Entry, KeyRecord, Said, What},
+    record::{Ended, Entry, KeyRecord, Live, Said, What},
 };
 
 /// Time for which the key of an ended execution is kept.
@@ -88,6 +88,7 @@ impl Lane {
 
     fn end(&mut self, now: Now, id: ExecutionNo, out: &mut Effects) {
         // Write what has changed while the execution is still there.
+        self.rest(now, StepId::start(id));
         self.write_steps(now, Some(id), out);
         let Some(execution) = self.live.remove(&id) else {
             return;
@@ -153,7 +154,10 @@ impl Execution {
             errors: errors.collect(),
             outcome,
             ended: at,
-            live: (*self.live).clone(),
+            live: Live {
+                claims: Vec::new(),
+                ..(*self.live).clone()
+            },
         }
     }
 }

@@ -236,6 +236,9 @@ impl Lane {
         let Some(phase) = self.step_of(id).map(|step| step.phase.clone()) else {
             return;
         };
+        if id.is_start() {
+            return self.start_fired(now, id, &phase, out);
+        }
         match phase {
             Phase::Calling(call) => {
                 let began = !self.held.iter().any(|(_, held, _)| *held == call);

@@ -9,8 +9,8 @@ use plugin_sdk::{
 
 use super::{
     Lane,
-    event::{Command, Effects, Refused, Reply, ReplyNo, Say, Settled},
-    state::{ExecutionNo, Phase, StepId},
+    event::{Call, Command, Effects, Refused, Reply, ReplyNo, Say, Settled},
+    state::{Execution, ExecutionNo, Phase, StepId},
 };
 use crate::record::{Entry, KeyRecord, Said, What};
 
@@ -27,6 +27,7 @@ impl Lane {
     ) {
         let answer = match command {
             Command::Start { .. } => self.start(now, command, by, known, out),
+            Command::Reopen(ended, machines) => self.reopen(now, *ended, machines, by, known, out),
             Command::Say(execution, word) => self.said(now, &execution, &word, by, out),
             Command::Show(execution) => Ok(Reply::Shown(self.show(&execution).map(Box::new))),
             Command::ShowAll => Ok(Reply::All(self.show_all())),
@@ -35,7 +36,7 @@ impl Lane {
             .push((reply, answer.unwrap_or_else(Reply::Refused)));
     }
 
-    fn said(
+    pub(super) fn said(
         &mut self,
         now: Now,
         execution: &ExecutionId,
@@ -58,13 +59,14 @@ impl Lane {
             },
         };
         match word {
-            Say::Cancel => self.cancel(now, no, said),
+            Say::Cancel => self.cancel(now, no, said, out),
             Say::Pause => self.pause(now, no, said)?,
             Say::Resume => self.resume(now, no, out)?,
             Say::Answer { machine, option } => self.choose(now, no, machine, option)?,
             Say::Settle { machine, settled } => self.settle(now, no, machine, settled, out)?,
             Say::Replay(machine) => self.replay(now, no, machine, out)?,
             Say::Restart(machines) => self.restart(now, no, machines, out)?,
+            Say::Skip { machine, outcome } => self.skip(now, no, machine, outcome, out)?,
         }
         // The word stands before what follows from it.
         self.log.entry(no).or_default().insert(0, entry);
@@ -73,7 +75,7 @@ impl Lane {
         Ok(Reply::Taken)
     }
 
-    fn cancel(&mut self, now: Now, no: ExecutionNo, said: Said) {
+    fn cancel(&mut self, now: Now, no: ExecutionNo, said: Said, out: &mut Effects) {
         let Some(execution) = self.live.get_mut(&no) else {
             return;
         };
@@ -84,16 +86,16 @@ impl Lane {
         execution.position.cancel();
         let machines = execution.workflow.mentioning_cancelled().to_vec();
         let begun: Vec<_> = execution.steps.keys().copied().collect();
-        let _ = now;
         self.live_changed.insert(no);
         self.look_at(no, machines.into_iter().chain(begun));
+        self.give_up_start(now, no, out);
     }
 
     /// Cancels the child execution of a cancelled step.
-    pub(super) fn cancel_child(&mut self, now: Now, child: &ExecutionId) {
+    pub(super) fn cancel_child(&mut self, now: Now, child: &ExecutionId, out: &mut Effects) {
         if let Some(no) = self.ids.get(child).copied() {
             let by = By::new("control plane", "its parent is cancelled");
-            self.cancel(now, no, Said { by, at: now.wall });
+            self.cancel(now, no, Said { by, at: now.wall }, out);
         }
     }
 
@@ -157,6 +159,13 @@ impl Lane {
                 },
                 out,
             );
+        }
+        let start = StepId::start(no);
+        if self
+            .step_of(start)
+            .is_some_and(|start| start.phase == Phase::Due)
+        {
+            self.due_start(now, start, out);
         }
         self.live_changed.insert(no);
         Ok(())
@@ -259,25 +268,50 @@ impl Lane {
                 self.changed(id);
             }
             Settled::Outcome(outcome) => {
-                let state = execution.position.state(id.machine);
-                if execution
-                    .workflow
-                    .leads(id.machine, state, outcome)
-                    .is_none()
-                {
-                    let declared = execution.action(id.machine).map(|it| {
-                        it.outcomes
-                            .keys()
-                            .map(StateName::as_str)
-                            .collect::<Vec<_>>()
-                            .join(", ")
-                    });
-                    let why = format!("its outcomes are: {}", declared.unwrap_or_default());
-                    return Err(does_not_fit(&execution.id, &word(), &why));
-                }
+                declared(execution, id, outcome, &word())?;
                 self.conclude(now, id, outcome);
             }
         }
+        Ok(())
+    }
+
+    /// Ends the action of a machine with an outcome, if no call of it is in flight or may have had an effect.
+    fn skip(
+        &mut self,
+        now: Now,
+        no: ExecutionNo,
+        machine: &MachineName,
+        outcome: &StateName,
+        out: &mut Effects,
+    ) -> Result<(), Refused> {
+        let id = self.machine(no, machine)?;
+        let word = || Say::skip(machine.clone(), outcome.clone());
+        let Some(execution) = self.live.get(&no) else {
+            return Ok(());
+        };
+        let fits = self.step_of(id).is_some_and(|step| {
+            let made = matches!(step.phase, Phase::Calling(_)) && !self.is_unmade(&step.phase);
+            let open = step.under_way || step.uncertain || made;
+            let waits = !matches!(
+                step.phase,
+                Phase::Rests
+                    | Phase::Fencing(_)
+                    | Phase::Probing(..)
+                    | Phase::Unsettled
+                    | Phase::Child(_)
+            );
+            waits && (!open || step.phase == Phase::Poisoned)
+        });
+        if !fits || execution.waits_to_start() {
+            return Err(self.unfit(id, &word()));
+        }
+        declared(execution, id, outcome, &word())?;
+        self.take_back(now, id);
+        if let Some(Phase::Dispatching(call)) = self.step_of(id).map(|step| step.phase.clone()) {
+            self.calls.remove(&call);
+            out.calls.push(Call::Abandon(call));
+        }
+        self.conclude(now, id, outcome);
         Ok(())
     }
 
@@ -302,6 +336,29 @@ impl Lane {
         self.changed(id);
         Ok(())
     }
+}
+
+/// Refuses an outcome that the present action of a machine does not declare.
+fn declared(
+    execution: &Execution,
+    id: StepId,
+    outcome: &StateName,
+    word: &Say,
+) -> Result<(), Refused> {
+    let state = execution.position.state(id.machine);
+    if execution
+        .workflow
+        .leads(id.machine, state, outcome)
+        .is_some()
+    {
+        return Ok(());
+    }
+    let outcomes = execution.action(id.machine).map(|it| {
+        let names: Vec<&str> = it.outcomes.keys().map(StateName::as_str).collect();
+        names.join(", ")
+    });
+    let why = format!("its outcomes are: {}", outcomes.unwrap_or_default());
+    Err(does_not_fit(&execution.id, word, &why))
 }
 
 fn does_not_fit(execution: &ExecutionId, word: &Say, why: &str) -> Refused {

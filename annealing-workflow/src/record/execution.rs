@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use control_plane_store::{Record, records::By};
 use jiff::Timestamp;
 use plugin_sdk::{
+    Claim,
     operation::{ExecutionId, StartCause},
     workflow::{MachineName, StateName},
 };
@@ -49,6 +50,12 @@ pub struct Live {
     /// Set while it is paused: nothing of it starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Said>,
+    /// Whether it waits for its start: the dispatch stack delays it, or a claim is not free.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub waits: bool,
+    /// Claims that it took at its start and holds until it ends.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<Claim>,
     /// Number of transitions at which it is paused. `None`: the number of the configuration. It rises with each resume
     /// of an execution that has reached it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

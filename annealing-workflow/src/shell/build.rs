@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use control_plane_runtime::Runtime;
-use control_plane_store::Store;
+use control_plane_store::{Store, record::Rewrites};
 use futures::channel::mpsc;
 use plugin_sdk::{
     Dispatch, DispatchRequest, Enforcement, FencingToken, OperationFunction, Probe,
@@ -96,7 +96,13 @@ impl<R: Runtime> Workflows<R> {
     ) -> (Attached<R>, Handle<R>) {
         let (sender, inputs) = mpsc::unbounded();
         let trouble = Trouble::default();
-        let handle = Handle::new(self.clone(), sender.clone(), trouble.clone());
+        let rewrites = Rewrites::default();
+        let handle = Handle::new(
+            self.clone(),
+            sender.clone(),
+            trouble.clone(),
+            rewrites.clone(),
+        );
         let attached = Attached {
             workflows: self.clone(),
             token,
@@ -105,6 +111,7 @@ impl<R: Runtime> Workflows<R> {
             sender,
             trouble,
             intent: None,
+            rewrites,
         };
         (attached, handle)
     }

@@ -7,14 +7,19 @@ use std::{
 };
 
 use control_plane_runtime::{Runtime, call};
+use control_plane_store::record::Rewrites;
 use futures::{
     channel::mpsc::UnboundedSender,
     future::{AbortHandle, abortable},
 };
-use plugin_sdk::{Enforcement, operation::EffectKey, plugin, with_causes};
+use plugin_sdk::{
+    Enforcement,
+    operation::{EffectKey, Probed, Ran, Start},
+    plugin, with_causes,
+};
 use prodspec_model::{Incarnation, IncarnationNo};
 
-use super::{Input, build::Workflows, request};
+use super::{Input, build::Workflows, recover::load_key, request};
 use crate::{
     intent::Intent,
     kernel::{Call, CallNo, Event, Run},
@@ -115,9 +120,10 @@ impl<R: Runtime> Calls<R> {
             None => self.latest.clone(),
         };
         let (workflows, enforcement) = (self.workflows.clone(), self.enforcement.clone());
+        let sender = self.sender.clone();
         self.spawn(no, async move {
             let until = run.until;
-            let answer =
+            let mut answer =
                 match request::request(&workflows.runtime, &*enforcement, run, incarnation).await {
                     Err(error) => Err(error),
                     Ok(request) => {
@@ -128,6 +134,11 @@ impl<R: Runtime> Calls<R> {
                         }
                     }
                 };
+            if let Ok(Ran::Done(done)) = &answer
+                && let Err(error) = tell_keys(&workflows, &sender, &done.starts).await
+            {
+                answer = Err(plugin::Error::unknown(with_causes(&error)));
+            }
             Event::Answered(no, answer)
         });
     }
@@ -136,19 +147,24 @@ impl<R: Runtime> Calls<R> {
         let Some(probe) = self.workflows.probes.get(function).cloned() else {
             return;
         };
-        let workflows = self.workflows.clone();
+        let (workflows, sender) = (self.workflows.clone(), self.sender.clone());
         self.spawn(no, async move {
             let asked = async move { probe.probe(key).await };
             let until = workflows.runtime.now().mono + LOOK;
-            let answer = match call_until(&workflows, until, asked).await {
+            let mut answer = match call_until(&workflows, until, asked).await {
                 Ok(answer) => answer,
                 Err(none) => Err(plugin::Error::transient(none)),
             };
+            if let Ok(Probed::Happened(done)) = &answer
+                && let Err(error) = tell_keys(&workflows, &sender, &done.starts).await
+            {
+                answer = Err(plugin::Error::transient(with_causes(&error)));
+            }
             Event::Probed(no, answer)
         });
     }
 
-    fn answer(&self, no: CallNo, answer: Result<plugin_sdk::operation::Ran, plugin::Error>) {
+    fn answer(&self, no: CallNo, answer: Result<Ran, plugin::Error>) {
         // The ownership may have ended meanwhile.
         let _ = self
             .sender
@@ -169,6 +185,26 @@ impl<R: Runtime> Calls<R> {
             }
         }));
     }
+}
+
+/// Tells the kernel what the store knows of the keys of these starts, which an answer asks for.
+async fn tell_keys<R: Runtime>(
+    workflows: &Workflows<R>,
+    sender: &UnboundedSender<Input>,
+    starts: &[Start],
+) -> Result<(), control_plane_store::Error> {
+    let mut known = Vec::new();
+    for start in starts {
+        if let Some(key) = &start.key {
+            let rewrites = Rewrites::default();
+            known.extend(load_key(workflows, &rewrites, &start.workflow, key).await?);
+        }
+    }
+    if !known.is_empty() {
+        // The ownership may have ended meanwhile.
+        let _ = sender.unbounded_send(Input::Answered(Event::Known(known)));
+    }
+    Ok(())
 }
 
 async fn call_until<R: Runtime, T: Send + 'static>(

@@ -6,12 +6,19 @@ use std::{
 };
 
 use control_plane_runtime::{Runtime, timeout_at};
-use control_plane_store::{record, records::By};
+use control_plane_store::{
+    record::{self, Rewrites},
+    records::By,
+};
 use futures::channel::{mpsc::UnboundedSender, oneshot};
-use plugin_sdk::operation::{ExecutionId, Start, StartCause};
+use plugin_sdk::{
+    operation::{ExecutionId, Start, StartCause},
+    with_causes,
+    workflow::{MachineName, WorkflowName},
+};
 use prodspec_model::{IncarnationNo, PartitionId};
 
-use super::{Input, build::Workflows};
+use super::{Input, build::Workflows, recover};
 use crate::{
     definition::Outcome,
     kernel::{Command, Refused, Reply, Say},
@@ -43,6 +50,7 @@ pub struct Handle<R> {
     workflows: Arc<Workflows<R>>,
     inputs: UnboundedSender<Input>,
     trouble: Trouble,
+    rewrites: Rewrites,
 }
 
 impl<R> Clone for Handle<R> {
@@ -51,6 +59,7 @@ impl<R> Clone for Handle<R> {
             workflows: self.workflows.clone(),
             inputs: self.inputs.clone(),
             trouble: self.trouble.clone(),
+            rewrites: self.rewrites.clone(),
         }
     }
 }
@@ -64,8 +73,8 @@ pub enum AskError {
         "the workflows of partition {0} are not running in this process; ask the process that owns it"
     )]
     NotRunning(PartitionId),
-    /// The stored executions cannot be read. They are read again by themselves.
-    #[error("failed to read the stored executions of {partition}; retrying: {why}")]
+    /// The stored executions cannot be read. What runs reads them again by itself.
+    #[error("failed to read the stored executions of {partition}; try again: {why}")]
     Unreadable {
         /// The partition whose executions cannot be read.
         partition: PartitionId,
@@ -103,11 +112,13 @@ impl<R: Runtime> Handle<R> {
         workflows: Arc<Workflows<R>>,
         inputs: UnboundedSender<Input>,
         trouble: Trouble,
+        rewrites: Rewrites,
     ) -> Self {
         Self {
             workflows,
             inputs,
             trouble,
+            rewrites,
         }
     }
 
@@ -160,35 +171,72 @@ impl<R: Runtime> Handle<R> {
         cause: StartCause,
         by: By,
     ) -> Result<Started, AskError> {
-        let (store, partition) = (&*self.workflows.store, &self.workflows.partition);
-        let known = match &start.key {
-            Some(key) => {
-                let name = KeyRecord::name(&start.workflow, key);
-                record::load::<KeyRecord>(store, partition, &name).await?
-            }
-            None => None,
-        };
+        let known = self.known(&start.workflow, start.key.as_deref()).await?;
         let command = Command::Start {
             start: Box::new(start),
             cause,
             chain: Vec::new(),
         };
-        match self
-            .command(command, by, known.map(|known| known.value))
-            .await?
-        {
+        match self.command(command, by, known).await? {
             Reply::Started { id, new, outcome } => Ok(Started { id, new, outcome }),
             _ => Err(self.no_answer()),
         }
     }
 
-    /// Gives a word to a live execution. Returns once it is durable.
+    /// What the store knows of the key of a start.
+    async fn known(
+        &self,
+        workflow: &WorkflowName,
+        key: Option<&str>,
+    ) -> Result<Option<KeyRecord>, AskError> {
+        match key {
+            Some(key) => {
+                Ok(recover::load_key(&self.workflows, &self.rewrites, workflow, key).await?)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Gives a word to a live execution. Returns once it is durable. A restart of one that has ended makes it live again.
     ///
     /// # Errors
     /// When the word does not fit; the error says what the execution waits for.
     pub async fn say(&self, execution: &ExecutionId, word: Say, by: By) -> Result<(), AskError> {
-        self.command(Command::Say(execution.clone(), word), by, None)
-            .await?;
+        let machines = match &word {
+            Say::Restart(machines) => Some(machines.clone()),
+            _ => None,
+        };
+        let said = Command::Say(execution.clone(), word);
+        match (self.command(said, by.clone(), None).await, machines) {
+            (Err(AskError::Refused(Refused::NotLive(_))), Some(machines)) => {
+                self.reopen(execution, machines, by).await
+            }
+            (said, _) => said.map(drop),
+        }
+    }
+
+    /// Restarts an execution that has ended.
+    async fn reopen(
+        &self,
+        id: &ExecutionId,
+        machines: Vec<MachineName>,
+        by: By,
+    ) -> Result<(), AskError> {
+        let Some(ended) = self.ended(id).await? else {
+            return Err(AskError::Unknown(id.clone()));
+        };
+        let (workflows, rewrites) = (&self.workflows, &self.rewrites);
+        let read = async {
+            let workflow = recover::definition(workflows, ended.live.definition).await?;
+            recover::execution(workflows, rewrites, id.clone(), workflow, ended.live).await
+        };
+        let read = read.await.map_err(|error| AskError::Unreadable {
+            partition: workflows.partition.clone(),
+            why: with_causes(&*error),
+        })?;
+        let known = self.known(&id.workflow, read.live.key.as_deref()).await?;
+        let command = Command::Reopen(Box::new(read), machines);
+        self.command(command, by, known).await?;
         Ok(())
     }
 
@@ -268,7 +316,7 @@ impl<R: Runtime> Handle<R> {
     pub async fn output(
         &self,
         execution: &ExecutionId,
-        machine: &plugin_sdk::workflow::MachineName,
+        machine: &MachineName,
     ) -> Result<Option<serde_json::Value>, AskError> {
         let (store, partition) = (&*self.workflows.store, &self.workflows.partition);
         let name = StepRecord::name(execution, machine);

@@ -10,6 +10,7 @@ use control_plane_runtime::{Kernel as _, Runtime};
 use control_plane_store::{
     CommitError, Version, Write,
     journal::{Journal, Outcome, Ticket},
+    record::Rewrites,
 };
 use futures::{FutureExt, StreamExt, channel::mpsc::UnboundedReceiver, future::BoxFuture};
 use plugin_sdk::{Feed, FeedItem, Mono, operation::ExecutionId};
@@ -50,6 +51,8 @@ pub(super) struct Session<R> {
     /// The last ticket of the journal.
     last: Ticket,
     broken: Option<String>,
+    /// What newer program versions have put into the records.
+    rewrites: Rewrites,
 }
 
 type Committing = BoxFuture<'static, Result<Version, CommitError>>;
@@ -61,6 +64,7 @@ impl<R: Runtime> Session<R> {
         journal: Journal,
         fence: Version,
         recovered: Recovered,
+        rewrites: Rewrites,
     ) -> Self {
         let mut effects = Effects::default();
         let kernel = Lane::recover(
@@ -86,6 +90,7 @@ impl<R: Runtime> Session<R> {
             waiting: BTreeMap::new(),
             last: Ticket(0),
             broken: None,
+            rewrites,
         }
     }
 
@@ -245,7 +250,7 @@ impl<R: Runtime> Session<R> {
             let made: Result<Vec<Vec<Write>>, _> = effects
                 .records
                 .into_iter()
-                .map(|record| writes(partition, record))
+                .map(|record| writes(partition, &self.rewrites, record))
                 .collect();
             match made {
                 Ok(made) => self.lazy.push((commit, made.concat())),

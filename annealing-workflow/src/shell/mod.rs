@@ -16,7 +16,7 @@ mod tests;
 use std::sync::Arc;
 
 use control_plane_runtime::Runtime;
-use control_plane_store::{journal::Journal, owner, records::By};
+use control_plane_store::{journal::Journal, owner, record::Rewrites, records::By};
 use futures::{
     StreamExt,
     channel::mpsc::{UnboundedReceiver, UnboundedSender},
@@ -61,6 +61,7 @@ pub struct Attached<R> {
     pub(crate) sender: UnboundedSender<Input>,
     pub(crate) trouble: Trouble,
     pub(crate) intent: Option<Arc<dyn Intent>>,
+    pub(crate) rewrites: Rewrites,
 }
 
 impl<R: Runtime> Attached<R> {
@@ -82,6 +83,7 @@ impl<R: Runtime> Attached<R> {
             sender,
             trouble,
             intent,
+            rewrites,
         } = self;
         let mut feed = enforcement.feed();
         let Some((latest, lease)) = first(&mut feed).await else {
@@ -90,7 +92,7 @@ impl<R: Runtime> Attached<R> {
         let (fence, recovered) = loop {
             let read = async {
                 let fence = fence::put(&workflows, token).await?;
-                Ok::<_, BoxError>((fence, recover::recovered(&workflows).await?))
+                Ok::<_, BoxError>((fence, recover::recovered(&workflows, &rewrites).await?))
             };
             match read.await {
                 Ok(read) => break read,
@@ -106,7 +108,7 @@ impl<R: Runtime> Attached<R> {
         let calls = Calls::new(workflows.clone(), enforcement, sender, intent, latest);
         let live = recovered.live.iter();
         calls.release_others(live.map(|it| holder(&it.id)).collect());
-        let session = Session::new(workflows, calls, journal, fence, recovered);
+        let session = Session::new(workflows, calls, journal, fence, recovered, rewrites);
         session.run(lease, feed, inputs).await;
     }
 }

@@ -3,25 +3,42 @@
 use std::collections::BTreeMap;
 
 use control_plane_runtime::Runtime;
-use control_plane_store::{Record, record};
-use plugin_sdk::{BoxError, operation::ExecutionId, workflow::MachineName};
+use control_plane_store::{
+    Record,
+    record::{self, Rewrites},
+};
+use plugin_sdk::{
+    BoxError,
+    operation::ExecutionId,
+    workflow::{MachineName, WorkflowName},
+};
 use prodspec_model::Digest;
 
 use super::{build::Workflows, writes::definition_key};
 use crate::{
     definition::Workflow,
     kernel::{Recovered, RecoveredExecution},
-    record::{Input, LaneRecord, Live, LogRecord, Output, StepRecord},
+    record::{Input, KeyRecord, LaneRecord, Live, LogRecord, Output, StepRecord},
 };
 
-/// Reads everything that a new owner has to know.
-pub(super) async fn recovered<R: Runtime>(workflows: &Workflows<R>) -> Result<Recovered, BoxError> {
+/// Reads everything that a new owner has to know. Notes in `rewrites` the fields that this program version does not know.
+pub(super) async fn recovered<R: Runtime>(
+    workflows: &Workflows<R>,
+    rewrites: &Rewrites,
+) -> Result<Recovered, BoxError> {
     let (store, partition) = (&*workflows.store, &workflows.partition);
     let lane = record::load::<LaneRecord>(store, partition, "").await?;
+    if let Some(lane) = &lane {
+        rewrites.note(partition, "", lane);
+    }
     let mut definitions = BTreeMap::new();
     let mut live = Vec::new();
     for (name, stored) in record::load_all::<Live>(store, partition).await? {
+        rewrites.note(partition, &name, &stored);
         let id: ExecutionId = name.parse()?;
+        if let Some(key) = &stored.value.key {
+            load_key(workflows, rewrites, &id.workflow, key).await?;
+        }
         let digest = stored.value.definition;
         let workflow = match definitions.get(&digest) {
             Some(known) => Workflow::clone(known),
@@ -31,7 +48,7 @@ pub(super) async fn recovered<R: Runtime>(workflows: &Workflows<R>) -> Result<Re
                 read
             }
         };
-        live.push(execution(workflows, id, workflow, stored.value).await?);
+        live.push(execution(workflows, rewrites, id, workflow, stored.value).await?);
     }
     live.sort_by_key(|execution| execution.id.n);
     Ok(Recovered {
@@ -41,7 +58,24 @@ pub(super) async fn recovered<R: Runtime>(workflows: &Workflows<R>) -> Result<Re
     })
 }
 
-async fn definition<R: Runtime>(
+/// What the store knows of a key.
+pub(super) async fn load_key<R: Runtime>(
+    workflows: &Workflows<R>,
+    rewrites: &Rewrites,
+    workflow: &WorkflowName,
+    key: &str,
+) -> Result<Option<KeyRecord>, control_plane_store::Error> {
+    let (store, partition) = (&*workflows.store, &workflows.partition);
+    let name = KeyRecord::name(workflow, key);
+    let stored = record::load::<KeyRecord>(store, partition, &name).await?;
+    Ok(stored.map(|stored| {
+        rewrites.note(partition, &name, &stored);
+        stored.value
+    }))
+}
+
+/// Reads a stored definition.
+pub(super) async fn definition<R: Runtime>(
     workflows: &Workflows<R>,
     digest: Digest,
 ) -> Result<Workflow, BoxError> {
@@ -53,8 +87,10 @@ async fn definition<R: Runtime>(
     Ok(Workflow::load(&row.value)?)
 }
 
-async fn execution<R: Runtime>(
+/// Reads the records of an execution, beside `live` and its definition.
+pub(super) async fn execution<R: Runtime>(
     workflows: &Workflows<R>,
+    rewrites: &Rewrites,
     id: ExecutionId,
     workflow: Workflow,
     live: Live,
@@ -68,8 +104,8 @@ async fn execution<R: Runtime>(
         log.push((first, stored.value.0.len() as u32));
     }
     Ok(RecoveredExecution {
-        steps: of_machines::<R, StepRecord>(workflows, &id).await?,
-        outputs: of_machines::<R, Output>(workflows, &id).await?,
+        steps: of_machines::<R, StepRecord>(workflows, rewrites, &id).await?,
+        outputs: of_machines::<R, Output>(workflows, rewrites, &id).await?,
         input: input.map(|input| input.value.0).unwrap_or_default(),
         id,
         workflow,
@@ -81,12 +117,14 @@ async fn execution<R: Runtime>(
 /// The records of one kind of the machines of an execution.
 async fn of_machines<R: Runtime, T: Record>(
     workflows: &Workflows<R>,
+    rewrites: &Rewrites,
     id: &ExecutionId,
 ) -> Result<BTreeMap<MachineName, T>, BoxError> {
     let prefix = format!("{id} ");
     let all = record::load_prefix::<T>(&*workflows.store, &workflows.partition, &prefix).await?;
     let mut machines = BTreeMap::new();
     for (name, stored) in all {
+        rewrites.note(&workflows.partition, &name, &stored);
         let machine = name.strip_prefix(&prefix).unwrap_or(&name);
         machines.insert(MachineName::new(machine)?, stored.value);
     }

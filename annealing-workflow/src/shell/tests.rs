@@ -360,3 +360,105 @@ async fn s5_late_commit_of_a_lane_that_was_begun_again_under_the_same_token_is_r
     let late = fence::behind(Batch::new().put("late", "late"), &partition, old);
     assert!(store.commit(late).await.is_err());
 }
+
+#[tokio::test]
+async fn r30_restart_of_an_ended_execution_makes_it_live_again() {
+    let (store, press) = (Arc::new(MemoryStore::new()), Press::default());
+    let id = owning(&store, with(&press), async |handle| {
+        let id = handle.start(Start::of("season").key("2027"), by()).await;
+        let id = id.unwrap().id;
+        while let Err(error) = handle.say(&id, Say::answer("go", "yes"), by()).await {
+            assert!(matches!(error, AskError::Refused(_)), "{error}");
+            tokio::task::yield_now().await;
+        }
+        handle.wait(&id, SOON).await.unwrap();
+        id
+    })
+    .await;
+    owning(&store, with(&press), async |handle| {
+        let unknown = plugin_sdk::operation::ExecutionId::new("season", 99);
+        let error = handle.say(&unknown, Say::restart(["go"]), by()).await;
+        assert!(matches!(error, Err(AskError::Unknown(_))), "{error:?}");
+        handle.say(&id, Say::restart(["go"]), by()).await.unwrap();
+        assert!(handle.ended(&id).await.unwrap().is_none());
+        let again = handle.start(Start::of("season").key("2027"), by()).await;
+        assert_eq!(again.unwrap().id, id);
+        handle
+            .say(&id, Say::answer("go", "yes"), by())
+            .await
+            .unwrap();
+        let ended = handle.wait(&id, SOON).await.unwrap();
+        assert_eq!(ended.outcome, Outcome::Succeeded);
+        assert_eq!(press.printed(), 2, "one effect for each run");
+    })
+    .await;
+}
+
+/// A program of a newer version has added fields to the records of live executions.
+#[tokio::test]
+async fn r42_fields_of_newer_program_versions_are_kept() {
+    let (store, press) = (Arc::new(MemoryStore::new()), Press::default());
+    let partition: prodspec_model::PartitionId = "test".parse().unwrap();
+    let kinds = [
+        "workflow-live",
+        "workflow-step",
+        "workflow-key",
+        "workflow-lane",
+    ];
+    let read = async |kind: &str| {
+        let mut range = control_plane_store::record::range(&partition, kind);
+        if kind == "workflow-lane" {
+            range = control_plane_store::KeyRange::prefix("workflow-lane/test");
+        }
+        let rows = store.scan(range, 100).await.unwrap().rows;
+        let json = |row: &control_plane_store::Versioned| {
+            serde_json::from_slice::<serde_json::Value>(&row.value).unwrap()
+        };
+        let rows = rows.iter().map(|(key, row)| (key.clone(), json(row)));
+        rows.collect::<Vec<_>>()
+    };
+    let id = owning(&store, with(&press), async |handle| {
+        let id = handle.start(Start::of("season").key("2027"), by()).await;
+        let id = id.unwrap().id;
+        while handle.live(&id).await.unwrap().unwrap().waits().count() != 1 {
+            tokio::task::yield_now().await;
+        }
+        id
+    })
+    .await;
+    for kind in kinds {
+        for (key, mut row) in read(kind).await {
+            row["newer"] = json!(kind);
+            let batch = Batch::new().put(key, row.to_string());
+            store.commit(batch).await.unwrap();
+        }
+    }
+    owning(&store, with(&press), async |handle| {
+        handle
+            .start(Start::of("season").key("other"), by())
+            .await
+            .unwrap();
+        handle.say(&id, Say::Pause, by()).await.unwrap();
+        handle.say(&id, Say::Resume, by()).await.unwrap();
+        let live = read("workflow-live").await;
+        assert!(
+            live.iter().any(|(_, row)| row["newer"] == "workflow-live"),
+            "{live:?}"
+        );
+        while let Err(error) = handle.say(&id, Say::answer("go", "yes"), by()).await {
+            assert!(matches!(error, AskError::Refused(_)), "{error}");
+            tokio::task::yield_now().await;
+        }
+        handle.wait(&id, SOON).await.unwrap();
+    })
+    .await;
+    for kind in ["workflow-step", "workflow-key", "workflow-lane"] {
+        let mut rows = read(kind).await;
+        // Of the steps only that of the question has changed.
+        rows.retain(|(key, _)| kind != "workflow-step" || key.as_str().ends_with(" go"));
+        assert!(
+            rows.iter().any(|(_, row)| row["newer"] == kind),
+            "{kind}: {rows:?}"
+        );
+    }
+}

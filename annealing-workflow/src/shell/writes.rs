@@ -1,6 +1,9 @@
 //! Turns the kernel's records into writes of the store.
 
-use control_plane_store::{Error, Key, Write, record};
+use control_plane_store::{
+    Error, Key, Write,
+    record::{self, Rewrites},
+};
 use prodspec_model::{Digest, PartitionId};
 
 use crate::{
@@ -17,37 +20,44 @@ pub(super) fn definition_key(partition: &PartitionId, digest: Digest) -> Key {
     record::key(partition, DEFINITION, &digest.to_string())
 }
 
-/// The writes of one record of the kernel.
+/// The writes of one record of the kernel, with the fields that a newer program version has put into the stored one.
 ///
 /// # Errors
 /// When JSON cannot hold a value.
-pub(super) fn writes(partition: &PartitionId, made: Record) -> Result<Vec<Write>, Error> {
+pub(super) fn writes(
+    partition: &PartitionId,
+    rewrites: &Rewrites,
+    made: Record,
+) -> Result<Vec<Write>, Error> {
     let one = match made {
-        Record::Lane(lane) => record::put(partition, "", &lane)?,
+        Record::Lane(lane) => rewrites.put(partition, "", &lane)?,
         Record::Definition(workflow) => definition(partition, &workflow),
-        Record::Live(id, live) => record::put(partition, &id.to_string(), &*live)?,
-        Record::Input(id, input) => record::put(partition, &id.to_string(), &Input(input))?,
+        Record::Live(id, live) => rewrites.put(partition, &id.to_string(), &*live)?,
+        Record::Input(id, input) => rewrites.put(partition, &id.to_string(), &Input(input))?,
         Record::Step(id, machine, step) => {
-            record::put(partition, &StepRecord::name(&id, &machine), &*step)?
+            rewrites.put(partition, &StepRecord::name(&id, &machine), &*step)?
         }
         Record::Output(id, machine, output) => {
             let name = StepRecord::name(&id, &machine);
             match output {
-                Some(output) => record::put(partition, &name, &*output)?,
-                None => record::delete::<Output>(partition, &name),
+                Some(output) => rewrites.put(partition, &name, &*output)?,
+                None => rewrites.delete::<Output>(partition, &name),
             }
         }
-        Record::Log(id, first, log) => record::put(partition, &LogRecord::name(&id, first), &log)?,
+        Record::Log(id, first, log) => {
+            rewrites.put(partition, &LogRecord::name(&id, first), &log)?
+        }
         Record::ForgetLog(id, first) => {
-            record::delete::<LogRecord>(partition, &LogRecord::name(&id, first))
+            rewrites.delete::<LogRecord>(partition, &LogRecord::name(&id, first))
         }
         Record::Key(key) => {
-            record::put(partition, &KeyRecord::name(&key.workflow, &key.key), &*key)?
+            rewrites.put(partition, &KeyRecord::name(&key.workflow, &key.key), &*key)?
         }
+        Record::Reopened(id) => rewrites.delete::<Ended>(partition, &id.to_string()),
         Record::Ended(ended) => {
             let name = ended.id.to_string();
-            let gone = record::delete::<Live>(partition, &name);
-            return Ok(vec![gone, record::put::<Ended>(partition, &name, &ended)?]);
+            let gone = rewrites.delete::<Live>(partition, &name);
+            return Ok(vec![gone, rewrites.put::<Ended>(partition, &name, &ended)?]);
         }
     };
     Ok(vec![one])

@@ -246,3 +246,22 @@ fn r41_child_for_which_there_is_no_room_is_started_when_there_is() {
     world.answer("c", done());
     assert_eq!(world.outcome("parent", "1"), Some(Outcome::Succeeded));
 }
+
+#[test]
+fn r25_key_of_a_start_by_an_answer_is_looked_up_in_the_store() {
+    let mut world = starts();
+    world.start("child", "1");
+    world.sync();
+    world.answer("c", done());
+    world.sync();
+    world.pass(Duration::from_secs(3600));
+    world.crash();
+    world.pass(Duration::from_secs(60));
+    world.sync();
+    world.answer(
+        "a",
+        Ok(Answer::new().start(Start::of("child").key("1")).done()),
+    );
+    world.sync();
+    assert_eq!(world.live(), 0, "the key has started an execution long ago");
+}

@@ -70,10 +70,11 @@ fn r32_claims_are_counted_by_the_kernel_and_restored_at_takeover() {
 #[test]
 fn r32_delays_hold_and_are_looked_at_again() {
     let mut world = dispatching();
-    start(&mut world, 1, |request| {
-        request
+    start(&mut world, 1, |request| match request.is_start() {
+        true => request.go(),
+        false => request
             .delay("at night only")
-            .recheck_after(Duration::from_secs(600))
+            .recheck_after(Duration::from_secs(600)),
     });
     assert!(world.called().is_empty());
     let shown = world.shown("w", "0");

@@ -55,6 +55,7 @@ impl Stored {
                 self.keys
                     .insert(KeyRecord::name(&key.workflow, &key.key), *key),
             ),
+            Record::Reopened(id) => drop(self.ended.remove(&id)),
             Record::Ended(ended) => {
                 self.live.remove(&ended.id);
                 self.ended.insert(ended.id.clone(), *ended);
@@ -62,21 +63,21 @@ impl Stored {
         }
     }
 
-    fn recovered(&self) -> Recovered {
-        let live = self.live.iter().map(|(id, live)| RecoveredExecution {
+    fn execution(&self, id: &ExecutionId, live: &Live) -> RecoveredExecution {
+        let logs = self.logs.iter().filter(|((of, _), _)| of == id);
+        RecoveredExecution {
             id: id.clone(),
             workflow: self.definitions[&live.definition].clone(),
             live: live.clone(),
             input: self.inputs.get(id).cloned().unwrap_or_default(),
             steps: of(&self.steps, id),
             outputs: of(&self.outputs, id),
-            log: self
-                .logs
-                .iter()
-                .filter(|((of, _), _)| of == id)
-                .map(|((_, n), log)| (*n, log.0.len() as u32))
-                .collect(),
-        });
+            log: logs.map(|((_, n), log)| (*n, log.0.len() as u32)).collect(),
+        }
+    }
+
+    fn recovered(&self) -> Recovered {
+        let live = self.live.iter().map(|(id, live)| self.execution(id, live));
         let mut live: Vec<_> = live.collect();
         live.sort_by_key(|execution| execution.id.n);
         Recovered {
@@ -325,15 +326,15 @@ impl World {
     pub(super) fn hear(&mut self, command: Command) -> Reply {
         let no = ReplyNo(self.next_reply);
         self.next_reply += 1;
-        let known = match &command {
-            Command::Start { start, .. } => start.key.as_ref().and_then(|key| {
-                self.stored
-                    .keys
-                    .get(&KeyRecord::name(&start.workflow, key))
-                    .cloned()
-            }),
+        let name = match &command {
+            Command::Start { start, .. } => Some((&start.workflow, &start.key)),
+            Command::Reopen(ended, _) => Some((&ended.id.workflow, &ended.live.key)),
             _ => None,
         };
+        let known = name.and_then(|(workflow, key)| {
+            let name = KeyRecord::name(workflow, key.as_ref()?);
+            self.stored.keys.get(&name).cloned()
+        });
         self.step(Event::Heard {
             command,
             by: By::new("ann", "test"),
@@ -363,6 +364,14 @@ impl World {
         self.hear(Command::Say(execution.clone(), word))
     }
 
+    /// Restarts machines of an execution that has ended.
+    pub(super) fn reopen(&mut self, id: &ExecutionId, machines: &[&str]) -> Reply {
+        let live = self.stored.ended[id].live.clone();
+        let ended = Box::new(self.stored.execution(id, &live));
+        let machines = machines.iter().map(|it| (*it).into()).collect();
+        self.hear(Command::Reopen(ended, machines))
+    }
+
     /// The functions that are called now, sorted.
     pub(super) fn called(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.calls.values().map(|call| &*call.function).collect();
@@ -387,6 +396,14 @@ impl World {
             .call_of(function)
             .unwrap_or_else(|| panic!("{function} is not called, but {:?}", self.called()));
         let call = self.calls.remove(&no).unwrap();
+        if let Ok(Ran::Done(answer)) = &answer {
+            let keys = answer
+                .starts
+                .iter()
+                .filter_map(|start| Some(KeyRecord::name(&start.workflow, start.key.as_ref()?)));
+            let known = keys.filter_map(|name| self.stored.keys.get(&name).cloned());
+            self.step(Event::Known(known.collect()));
+        }
         self.step(Event::Answered(no, answer));
         call
     }
@@ -478,6 +495,10 @@ impl World {
         self.sync();
         let id = self.id(workflow, key);
         &self.stored.ended[&id]
+    }
+
+    pub(super) fn ended_count(&self) -> usize {
+        self.stored.ended.len()
     }
 
     pub(super) fn live(&self) -> usize {

@@ -1,0 +1,86 @@
+//! Starts of executions that the dispatch stack delays. The start waits and takes claims as a step does; what it took is
+//! held until the execution ends.
+
+use plugin_sdk::{Class, Now};
+
+use super::{
+    Lane,
+    event::{Call, Effects},
+    state::{ExecutionNo, Phase, Step, StepId, Why},
+};
+
+impl Lane {
+    /// Lets the dispatch stack decide when an execution begins. None of its machines is looked at before.
+    pub(super) fn await_start(&mut self, now: Now, no: ExecutionNo, out: &mut Effects) {
+        let Some(execution) = self.live.get_mut(&no) else {
+            return;
+        };
+        execution.live.waits = true;
+        let class = Class::of(&execution.live.cause, false, false);
+        execution.start = Some(Box::new(Step::of_start(now, class)));
+        self.touched.insert(no);
+        self.due_start(now, StepId::start(no), out);
+    }
+
+    /// Asks the dispatch stack for a start, unless the execution is paused.
+    pub(super) fn due_start(&mut self, now: Now, id: StepId, out: &mut Effects) {
+        let execution = self.live.get(&id.execution);
+        let paused = execution.is_some_and(|execution| execution.live.paused.is_some());
+        let Some(step) = self.step_mut(id) else {
+            return;
+        };
+        step.due.get_or_insert((now.mono, now.wall));
+        match paused {
+            true => self.enter(now, id, Phase::Due, None),
+            false => self.ask_dispatch(now, id, out),
+        }
+    }
+
+    /// Looks at a start whose time has come.
+    pub(super) fn start_fired(&mut self, now: Now, id: StepId, phase: &Phase, out: &mut Effects) {
+        match *phase {
+            Phase::Dispatching(call) => {
+                self.calls.remove(&call);
+                out.calls.push(Call::Abandon(call));
+                let why = Why::NoDispatch("the dispatch stack has not answered in time".to_owned());
+                let again = now.mono + super::DISPATCH;
+                self.enter(now, id, Phase::Delayed(why), Some(again));
+            }
+            Phase::Rests => {}
+            _ => self.due_start(now, id, out),
+        }
+    }
+
+    /// Begins an execution that has all claims of its start.
+    pub(super) fn begin_started(&mut self, now: Now, id: StepId) {
+        self.enter(now, id, Phase::Rests, None);
+        let Some(execution) = self.live.get_mut(&id.execution) else {
+            return;
+        };
+        execution.live.waits = false;
+        if let Some(start) = &mut execution.start {
+            start.due = None;
+            execution.live.claims = start.claims.clone();
+        }
+        let machines: Vec<_> = execution.workflow.numbers().collect();
+        self.live_changed.insert(id.execution);
+        self.look_at(id.execution, machines);
+    }
+
+    /// Lets an execution go on that is cancelled before it began, so that it ends.
+    pub(super) fn give_up_start(&mut self, now: Now, no: ExecutionNo, out: &mut Effects) {
+        let id = StepId::start(no);
+        let Some(phase) = self.step_of(id).map(|step| step.phase.clone()) else {
+            return;
+        };
+        if phase == Phase::Rests {
+            return;
+        }
+        if let Phase::Dispatching(call) = phase {
+            self.calls.remove(&call);
+            out.calls.push(Call::Abandon(call));
+        }
+        self.rest(now, id);
+        self.begin_started(now, id);
+    }
+}

@@ -1,0 +1,118 @@
+//! Restarts of executions that have ended: they are live again.
+
+use control_plane_store::records::By;
+use plugin_sdk::{Now, workflow::MachineName};
+
+use super::{
+    Lane,
+    event::{Effects, Record, Refused, Reply, Say, digest},
+    recover::RecoveredExecution,
+    state::{ExecutionNo, StepId},
+};
+use crate::record::{Entry, KeyRecord, What};
+
+impl Lane {
+    /// Restarts machines of an ended execution, as the store has it. `known`: the record of its key. All its records are
+    /// written again, because retention may be about to remove them.
+    pub(super) fn reopen(
+        &mut self,
+        now: Now,
+        mut ended: RecoveredExecution,
+        machines: Vec<MachineName>,
+        by: &By,
+        known: Option<Box<KeyRecord>>,
+        out: &mut Effects,
+    ) -> Result<Reply, Refused> {
+        let id = ended.id.clone();
+        if self.ids.contains_key(&id) {
+            return self.said(now, &id, &Say::Restart(machines), by, out);
+        }
+        if self.live.len() >= self.settings.config.live {
+            return Err(Refused::TooMany(self.live.len()));
+        }
+        let named = |name: &&MachineName| ended.workflow.machine_no(name).is_none();
+        if let Some(machine) = machines.iter().find(named) {
+            let names = ended.workflow.numbers();
+            let names: Vec<_> = names
+                .map(|no| ended.workflow.machine(no).name.to_string())
+                .collect();
+            return Err(Refused::NoMachine {
+                execution: id,
+                machine: machine.clone(),
+                machines: names.join(", "),
+            });
+        }
+        self.open_key(&mut ended, known, out);
+        self.written_again(&ended, out);
+        let no = ExecutionNo(id.n);
+        self.add(now, ended, &mut Vec::new());
+        let begun = self.live.get(&no).into_iter();
+        let begun: Vec<_> = begun.flat_map(|it| it.steps.keys().copied()).collect();
+        for machine in begun {
+            self.changed(StepId {
+                execution: no,
+                machine,
+            });
+        }
+        let word = Say::Restart(machines.clone()).to_string();
+        let by = by.clone();
+        self.log.entry(no).or_default().push(Entry {
+            at: now.wall,
+            machine: None,
+            what: What::Said { word, by },
+        });
+        self.live_changed.insert(no);
+        self.restart(now, no, &machines, out)?;
+        if self.settings.dispatches {
+            self.await_start(now, no, out);
+        }
+        out.urgent = true;
+        Ok(Reply::Taken)
+    }
+
+    /// Makes the key of the execution that of a live one, unless another execution has got it meanwhile.
+    fn open_key(
+        &mut self,
+        ended: &mut RecoveredExecution,
+        known: Option<Box<KeyRecord>>,
+        out: &mut Effects,
+    ) {
+        let Some(key) = ended.live.key.clone() else {
+            return;
+        };
+        let name = (ended.id.workflow.clone(), key);
+        let newest = match (self.keys.get(&name), self.recent.get(&name), &known) {
+            (Some(no), ..) => self.live.get(no).map(|it| it.id.clone()),
+            (None, Some(recent), _) => Some(recent.execution.clone()),
+            (None, None, known) => known.as_ref().map(|known| known.execution.clone()),
+        };
+        if newest.is_some_and(|newest| newest != ended.id) {
+            ended.live.key = None;
+            return;
+        }
+        self.recent.remove(&name);
+        out.records.push(Record::Key(Box::new(KeyRecord {
+            workflow: name.0,
+            key: name.1,
+            execution: ended.id.clone(),
+            input: digest(&ended.input),
+            outcome: None,
+            until: None,
+        })));
+    }
+
+    fn written_again(&mut self, ended: &RecoveredExecution, out: &mut Effects) {
+        self.stored.insert(ended.workflow.digest());
+        out.records.push(Record::Definition(ended.workflow.clone()));
+        out.records.push(Record::Reopened(ended.id.clone()));
+        if !ended.input.is_null() {
+            let input = ended.input.clone();
+            out.records.push(Record::Input(ended.id.clone(), input));
+        }
+        for (machine, output) in &ended.outputs {
+            let output = Some(Box::new(output.clone()));
+            out.records
+                .push(Record::Output(ended.id.clone(), machine.clone(), output));
+        }
+    }
+}
