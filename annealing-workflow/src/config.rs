@@ -18,6 +18,11 @@ pub struct Config {
     pub death_limit: u32,
     /// Maximum number of transitions of an execution; it is paused at the next one. Default: 10,000.
     pub transitions: u32,
+    /// Maximum number of executions of a workflow that are kept after their ends. Default: 100.
+    pub history: usize,
+    /// Time after its end for which an execution is kept at most. Default: 30 days. The newest success and the newest
+    /// failure of each workflow are kept in any case.
+    pub history_age: Duration,
 }
 
 impl Default for Config {
@@ -29,6 +34,8 @@ impl Default for Config {
             live: 100_000,
             death_limit: 3,
             transitions: 10_000,
+            history: 100,
+            history_age: Duration::from_secs(30 * 24 * 3600),
         }
     }
 }

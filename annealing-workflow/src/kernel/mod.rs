@@ -217,6 +217,18 @@ impl Lane {
         steps.filter_map(|step| step.incarnation).collect()
     }
 
+    /// Whether a live execution keeps to this definition, or new ones would.
+    pub fn uses(&self, definition: Digest) -> bool {
+        let live = self.live.values().map(|it| it.live.definition);
+        let new = self.settings.workflows.values().map(Workflow::digest);
+        live.chain(new).any(|used| used == definition)
+    }
+
+    /// Notes that a definition is removed from the store.
+    pub fn forget_definition(&mut self, definition: Digest) {
+        self.stored.remove(&definition);
+    }
+
     fn became_durable(&mut self, now: Now, commit: CommitNo, out: &mut Effects) {
         self.durable = self.durable.max(commit);
         self.fire_alarms(now, out);

@@ -1,7 +1,5 @@
 //! Transitions of machines, and ends of executions.
 
-use std::time::Duration;
-
 use control_plane_store::records::By;
 use jiff::Timestamp;
 use plugin_sdk::{Now, workflow::StateName};
@@ -15,9 +13,6 @@ use crate::{
     definition::Outcome,
     record::{Ended, Entry, KeyRecord, Live, Said, What},
 };
-
-/// Time for which the key of an ended execution is kept.
-const KEY: Duration = Duration::from_secs(30 * 24 * 3600);
 
 impl Lane {
     /// Ends the action of a machine with one of its outcomes. Its claims are given back, and the machine goes to the state
@@ -112,7 +107,7 @@ impl Lane {
                 execution: execution.id.clone(),
                 input: super::event::digest(&execution.input),
                 outcome: Some(outcome.clone()),
-                until: now.wall.checked_add(KEY).ok(),
+                until: None,
             };
             self.recent_until
                 .push_back((now.mono + RECENT, name.0.clone(), name.1.clone()));

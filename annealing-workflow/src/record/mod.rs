@@ -9,7 +9,8 @@
 //! | `workflow-step/{p}/{id} {machine}` | the state of a machine that has begun | with the execution |
 //! | `workflow-output/{p}/{id} {machine}` | the output and context that its last answer left | with the execution |
 //! | `workflow-ended/{p}/{id}` | an execution that has ended, with its outcome | by retention |
-//! | `workflow-key/{p}/{digest}` | which execution a key has started | 30 days after the end |
+//! | `workflow-key/{p}/{digest}` | which execution a key has started | 30 days after the execution |
+//! | `workflow-old-key/{p}/{time} {digest}` | that a key may be forgotten from then on | with the key |
 //! | `workflow-log/{p}/{id} {n}` | log entries of one commit, from the number n on | with the execution |
 
 mod execution;
@@ -67,13 +68,31 @@ pub struct KeyRecord {
     /// How the execution ended. `None`: it has not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
-    /// Time from which on the key may be forgotten. `None`: the execution has not ended.
+    /// Time from which on the key may be forgotten. `None`: the execution, or its history, is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
 }
 
 impl StoreRecord for KeyRecord {
     const KIND: &'static str = "workflow-key";
+}
+
+/// A key whose execution is not kept any more. These records are in the order in which keys may be forgotten.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OldKey {
+    /// The execution that the key has started. If another one has the key now, the key stays.
+    pub execution: ExecutionId,
+}
+
+impl StoreRecord for OldKey {
+    const KIND: &'static str = "workflow-old-key";
+}
+
+impl OldKey {
+    /// The name of the record for a key that may be forgotten at `until`. `key`: the name of the record of the key.
+    pub fn name(until: Timestamp, key: &str) -> String {
+        format!("{} {key}", until.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    }
 }
 
 impl KeyRecord {

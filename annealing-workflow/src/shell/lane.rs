@@ -15,7 +15,10 @@ use control_plane_store::{
 use futures::{FutureExt, StreamExt, channel::mpsc::UnboundedReceiver, future::BoxFuture};
 use plugin_sdk::{Feed, FeedItem, Mono, operation::ExecutionId};
 
-use super::{Input, build::Workflows, calls::Calls, fence, handle::Answer, writes::writes};
+use super::{
+    Input, build::Workflows, calls::Calls, fence, handle::Answer, retained::Retained,
+    writes::writes,
+};
 use crate::{
     kernel::{CommitNo, Effects, Event, Lane, Recovered, Reply, ReplyNo},
     record::Ended,
@@ -53,6 +56,14 @@ pub(super) struct Session<R> {
     broken: Option<String>,
     /// What newer program versions have put into the records.
     rewrites: Rewrites,
+    retained: Retained,
+}
+
+/// What an ownership begins with.
+pub(super) struct Stored {
+    pub(super) recovered: Recovered,
+    pub(super) rewrites: Rewrites,
+    pub(super) retained: Retained,
 }
 
 type Committing = BoxFuture<'static, Result<Version, CommitError>>;
@@ -63,14 +74,13 @@ impl<R: Runtime> Session<R> {
         calls: Calls<R>,
         journal: Journal,
         fence: Version,
-        recovered: Recovered,
-        rewrites: Rewrites,
+        stored: Stored,
     ) -> Self {
         let mut effects = Effects::default();
         let kernel = Lane::recover(
             workflows.settings.clone(),
             journal.token(),
-            recovered,
+            stored.recovered,
             Some(calls.latest()),
             workflows.runtime.now(),
             &mut effects,
@@ -90,7 +100,8 @@ impl<R: Runtime> Session<R> {
             waiting: BTreeMap::new(),
             last: Ticket(0),
             broken: None,
-            rewrites,
+            rewrites: stored.rewrites,
+            retained: stored.retained,
         }
     }
 
@@ -207,6 +218,14 @@ impl<R: Runtime> Session<R> {
             Input::Referenced(reply) => {
                 drop(reply.send(self.kernel.referenced().into_iter().collect()))
             }
+            Input::Found(found) => {
+                let writes = self
+                    .retained
+                    .found(&self.workflows, &mut self.kernel, found);
+                // The journal keeps the order of the kernel's commits.
+                self.flush();
+                self.last = self.journal.record(writes);
+            }
         }
     }
 
@@ -217,19 +236,15 @@ impl<R: Runtime> Session<R> {
         if late {
             self.flush();
         }
+        self.retained.look(&self.workflows);
         self.step(Event::Tick);
     }
 
     fn alarm(&self) -> BoxFuture<'static, ()> {
         let lazy = self.lazy_since.map(|since| since + LAZY);
-        let next = match (self.kernel.next_wake(), lazy) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        };
-        match next {
-            Some(at) => self.workflows.runtime.sleep_until(at),
-            None => Box::pin(futures::future::pending()),
-        }
+        let next = [self.kernel.next_wake(), lazy].into_iter().flatten().min();
+        let next = next.map_or(self.retained.next, |at| at.min(self.retained.next));
+        self.workflows.runtime.sleep_until(next)
     }
 
     fn step(&mut self, event: Event) {
@@ -247,6 +262,7 @@ impl<R: Runtime> Session<R> {
         }
         if let Some(commit) = effects.commit {
             let partition = &self.workflows.partition;
+            self.retained.reopened(&effects.records);
             let made: Result<Vec<Vec<Write>>, _> = effects
                 .records
                 .into_iter()
@@ -272,6 +288,7 @@ impl<R: Runtime> Session<R> {
             }
         }
         for ended in effects.ended {
+            self.retained.ended(&ended);
             for answer in self.waiting.remove(&ended.id).unwrap_or_default() {
                 let ended = Some(ended.clone());
                 self.when_durable(Then::Tell(Box::new(move || drop(answer.send(ended)))));

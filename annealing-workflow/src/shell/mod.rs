@@ -5,9 +5,12 @@ mod calls;
 mod edits;
 mod fence;
 mod handle;
+mod history;
 mod lane;
 mod recover;
 mod request;
+mod retained;
+mod retention;
 mod writes;
 
 #[cfg(test)]
@@ -30,7 +33,12 @@ pub use self::{
     build::{BuildError, Workflows, WorkflowsBuilder},
     handle::{AskError, Handle, Started},
 };
-use self::{calls::Calls, handle::Trouble, lane::Session};
+use self::{
+    calls::Calls,
+    handle::Trouble,
+    lane::{Session, Stored},
+    retained::Retained,
+};
 use crate::{
     intent::Intent,
     kernel::{Command, Event, Reply, holder},
@@ -50,6 +58,8 @@ pub(crate) enum Input {
     Ends(ExecutionId, handle::Answer<Option<Ended>>),
     /// A caller asks which incarnations are in use.
     Referenced(handle::Answer<Vec<prodspec_model::IncarnationNo>>),
+    /// Retention has found something.
+    Found(retention::Found),
 }
 
 /// The lane attached to one ownership of a partition. It does nothing before [`Attached::run`].
@@ -105,10 +115,16 @@ impl<R: Runtime> Attached<R> {
         };
         trouble.set(None);
         let journal = Journal::new(owner::key(&workflows.partition), token);
-        let calls = Calls::new(workflows.clone(), enforcement, sender, intent, latest);
+        let calls = Calls::new(workflows.clone(), enforcement, sender.clone(), intent, latest);
         let live = recovered.live.iter();
         calls.release_others(live.map(|it| holder(&it.id)).collect());
-        let session = Session::new(workflows, calls, journal, fence, recovered, rewrites);
+        let retained = Retained::new(sender, workflows.runtime.now().mono);
+        let stored = Stored {
+            recovered,
+            rewrites,
+            retained,
+        };
+        let session = Session::new(workflows, calls, journal, fence, stored);
         session.run(lease, feed, inputs).await;
     }
 }

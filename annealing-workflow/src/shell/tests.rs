@@ -462,3 +462,106 @@ async fn r42_fields_of_newer_program_versions_are_kept() {
         );
     }
 }
+
+/// The keys of all rows of the store, as text.
+async fn keys(store: &MemoryStore) -> Vec<String> {
+    let all = store
+        .scan(control_plane_store::KeyRange::all(), 10_000)
+        .await;
+    let rows = all.unwrap().rows.into_iter();
+    rows.map(|(key, _)| key.as_str().to_owned()).collect()
+}
+
+fn one(name: &str) -> Workflow {
+    Workflow::new(name)
+        .machine(Machine::calls("load", "load"))
+        .ends_well(is("load", "done"))
+        .build()
+        .unwrap()
+}
+
+/// Two executions of each workflow are kept.
+fn short_history(builder: WorkflowsBuilder<TokioRuntime>) -> WorkflowsBuilder<TokioRuntime> {
+    let load = async |_: FunctionRequest| Ok(Answer::new().output(&1)?.done());
+    builder
+        .function(from_fn(keyed("load"), load))
+        .config(crate::Config {
+            history: 2,
+            ..crate::Config::default()
+        })
+}
+
+async fn run(handle: &Handle<TokioRuntime>, start: Start) -> plugin_sdk::operation::ExecutionId {
+    let id = handle.start(start, by()).await.unwrap().id;
+    handle.wait(&id, SOON).await.unwrap();
+    id
+}
+
+#[tokio::test]
+async fn r41_old_executions_are_removed_after_a_takeover_and_their_keys_later() {
+    let store = Arc::new(MemoryStore::new());
+    let both = |builder| {
+        short_history(builder)
+            .workflow(one("one"))
+            .workflow(one("gone"))
+    };
+    let ids = owning(&store, both, async |handle| {
+        let mut ids = Vec::new();
+        run(&handle, Start::of("gone")).await;
+        for key in 0..4 {
+            let start = Start::of("one").key(key.to_string()).input(json!(key));
+            ids.push(run(&handle, start).await);
+        }
+        ids
+    })
+    .await;
+    let only_one = |builder| short_history(builder).workflow(one("one"));
+    let old = |keys: &[String]| {
+        let of = |id: &plugin_sdk::operation::ExecutionId| id.to_string();
+        let old = keys
+            .iter()
+            .filter(|key| ids[..2].iter().any(|id| key.contains(&of(id))));
+        old.count()
+    };
+    owning(&store, only_one, async |handle| {
+        while old(&keys(&store).await) > 0 {
+            tokio::task::yield_now().await;
+        }
+        let again = Start::of("one").key("0").input(json!(0));
+        let again = handle.start(again, by()).await.unwrap();
+        assert_eq!((again.id, again.new), (ids[0].clone(), false));
+        assert!(handle.ended(&ids[2]).await.unwrap().is_some());
+        let error = handle.say(&ids[0], Say::restart(["load"]), by()).await;
+        assert!(matches!(error, Err(AskError::Unknown(_))), "{error:?}");
+        // What the kernel has forgotten is written again when it is needed.
+        run(&handle, Start::of("one")).await;
+    })
+    .await;
+    let count = |keys: &[String], kind: &str| {
+        let prefix = format!("{kind}/");
+        keys.iter().filter(|key| key.starts_with(&prefix)).count()
+    };
+    let kept = keys(&store).await;
+    let counts = ["workflow-key", "workflow-old-key", "workflow-definition"];
+    assert_eq!(
+        counts.map(|kind| count(&kept, kind)),
+        [4, 2, 2],
+        "{kept:#?}"
+    );
+
+    // A month later the two keys go, and no other.
+    let workflows = only_one(Workflows::builder(
+        TokioRuntime::current(),
+        "test".parse().unwrap(),
+        store.clone(),
+    ));
+    let workflows = workflows.build().unwrap();
+    let now = TokioRuntime::current().now().wall;
+    assert_eq!(retention::old_keys(&workflows, now).await.unwrap(), []);
+    let later = now + history::KEY + Duration::from_secs(60);
+    let writes = retention::old_keys(&workflows, later).await.unwrap();
+    let batch = writes.into_iter().fold(Batch::new(), Batch::write);
+    store.commit(batch).await.unwrap();
+    let kept = keys(&store).await;
+    assert_eq!(counts.map(|kind| count(&kept, kind)), [2, 0, 2]);
+}

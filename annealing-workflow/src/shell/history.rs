@@ -1,0 +1,154 @@
+//! Which executions that have ended are kept.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use plugin_sdk::{operation::ExecutionId, workflow::WorkflowName};
+use prodspec_model::Digest;
+
+use crate::{Config, definition::Outcome, record::Ended};
+
+/// What has to be known of an execution that has ended, to decide how long it is kept.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Kept {
+    pub(super) id: ExecutionId,
+    pub(super) ended: Timestamp,
+    pub(super) key: Option<Arc<str>>,
+    definition: Digest,
+    /// `None`: neither a success nor a failure.
+    succeeded: Option<bool>,
+}
+
+impl Kept {
+    pub(super) fn of(ended: &Ended) -> Self {
+        Self {
+            id: ended.id.clone(),
+            ended: ended.ended,
+            key: ended.live.key.clone(),
+            definition: ended.live.definition,
+            succeeded: match ended.outcome {
+                Outcome::Succeeded => Some(true),
+                Outcome::Cancelled => None,
+                _ => Some(false),
+            },
+        }
+    }
+}
+
+/// The executions that have ended and are kept, in memory.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    /// By workflow, the oldest end first.
+    workflows: BTreeMap<WorkflowName, BTreeMap<(Timestamp, ExecutionId), Kept>>,
+    ends: BTreeMap<ExecutionId, Timestamp>,
+    /// Number of executions that keep to each definition.
+    definitions: BTreeMap<Digest, usize>,
+}
+
+impl History {
+    pub(super) fn add(&mut self, kept: Kept) {
+        self.remove(&kept.id);
+        *self.definitions.entry(kept.definition).or_default() += 1;
+        self.ends.insert(kept.id.clone(), kept.ended);
+        let workflow = self.workflows.entry(kept.id.workflow.clone()).or_default();
+        workflow.insert((kept.ended, kept.id.clone()), kept);
+    }
+
+    /// Removes an execution. Returns the definition to which no other kept one keeps, if it was the last.
+    pub(super) fn remove(&mut self, id: &ExecutionId) -> Option<(Kept, Option<Digest>)> {
+        let end = self.ends.remove(id)?;
+        let workflow = self.workflows.get_mut(&id.workflow)?;
+        let kept = workflow.remove(&(end, id.clone()))?;
+        if workflow.is_empty() {
+            self.workflows.remove(&id.workflow);
+        }
+        let count = self.definitions.get_mut(&kept.definition)?;
+        *count -= 1;
+        let unused = *count == 0;
+        if unused {
+            self.definitions.remove(&kept.definition);
+        }
+        let definition = unused.then_some(kept.definition);
+        Some((kept, definition))
+    }
+
+    /// The executions that are over a limit: more of their workflow have ended since than are kept, or they are too old.
+    /// The newest success and the newest failure of each workflow are never among them.
+    pub(super) fn over(&self, config: &Config, now: Timestamp) -> Vec<Kept> {
+        let oldest = now.checked_sub(config.history_age);
+        let oldest = oldest.unwrap_or(Timestamp::MIN);
+        let mut over = Vec::new();
+        for workflow in self.workflows.values() {
+            let newest = |succeeded: bool| {
+                let mut ended = workflow.values().rev();
+                ended.find(|kept| kept.succeeded == Some(succeeded))
+            };
+            let spared = [newest(true), newest(false)];
+            let surplus = workflow.len().saturating_sub(config.history);
+            let ended = workflow.values().enumerate();
+            let first = ended.take_while(|(n, kept)| *n < surplus || kept.ended < oldest);
+            let gone = first.map(|(_, kept)| kept);
+            over.extend(gone.filter(|kept| !spared.contains(&Some(*kept))).cloned());
+        }
+        over
+    }
+}
+
+/// Time for which a key is kept after the history of its execution.
+pub(super) const KEY: Duration = Duration::from_secs(30 * 24 * 3600);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(n: u64, day: i64, succeeded: Option<bool>) -> Kept {
+        Kept {
+            id: ExecutionId::new("season", n),
+            ended: Timestamp::from_second(day * 86_400).unwrap(),
+            key: None,
+            definition: Digest([n as u8 % 2; 32]),
+            succeeded,
+        }
+    }
+
+    fn over(all: impl IntoIterator<Item = Kept>, history: usize, today: i64) -> Vec<u64> {
+        let mut kept = History::default();
+        all.into_iter().for_each(|it| kept.add(it));
+        let config = Config {
+            history,
+            ..Config::default()
+        };
+        let now = Timestamp::from_second(today * 86_400).unwrap();
+        kept.over(&config, now).iter().map(|it| it.id.n).collect()
+    }
+
+    #[test]
+    fn r41_history_has_a_number_and_an_age_and_keeps_the_newest_success_and_failure() {
+        let days = || (1..=9).map(|n| kept(n, n as i64, Some(true)));
+        assert_eq!(over(days(), 100, 9), [0_u64; 0]);
+        assert_eq!(over(days(), 7, 9), [1, 2]);
+        assert_eq!(over(days(), 100, 34), [1, 2, 3]);
+        assert_eq!(over(days(), 100, 1000), [1, 2, 3, 4, 5, 6, 7, 8]);
+        let mixed = [
+            kept(1, 1, Some(false)),
+            kept(2, 2, Some(true)),
+            kept(3, 3, None),
+            kept(4, 4, Some(false)),
+            kept(5, 5, None),
+        ];
+        assert_eq!(over(mixed, 0, 5), [1, 3, 5]);
+    }
+
+    #[test]
+    fn r41_definition_goes_with_the_last_execution_that_keeps_to_it() {
+        let mut history = History::default();
+        (1..=3).for_each(|n| history.add(kept(n, 1, None)));
+        history.add(kept(3, 2, None));
+        let mut remove = |n| history.remove(&ExecutionId::new("season", n));
+        assert_eq!(remove(1).unwrap().1, None);
+        assert_eq!(remove(2).unwrap().1, Some(Digest([0; 32])));
+        assert_eq!(remove(3).unwrap().1, Some(Digest([1; 32])));
+        assert!(remove(3).is_none());
+        assert!(history.workflows.is_empty() && history.ends.is_empty());
+    }
+}

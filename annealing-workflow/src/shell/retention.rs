@@ -1,0 +1,142 @@
+//! Removes executions that ended long ago, and then their keys: at most once an hour, and after a takeover. What is removed
+//! is found beside the loop; the loop removes it in a commit of the lane.
+
+use std::{sync::Arc, time::Duration};
+
+use control_plane_runtime::Runtime;
+use control_plane_store::{Error, KeyRange, Record, Write, record};
+use futures::channel::mpsc::UnboundedSender;
+use jiff::Timestamp;
+use plugin_sdk::operation::ExecutionId;
+
+use super::{
+    Input,
+    build::Workflows,
+    history::{KEY, Kept},
+};
+use crate::record::{self as records, Ended, KeyRecord, LogRecord, OldKey, Output, StepRecord};
+
+/// Time between two passes.
+pub(super) const EVERY: Duration = Duration::from_secs(3600);
+
+/// Number of rows that are read at once.
+const PAGE: usize = 1000;
+
+/// What a pass has found.
+pub(crate) enum Found {
+    /// All executions that have ended.
+    History(Vec<Kept>),
+    /// An execution to remove, with the writes that do so.
+    Old(ExecutionId, Vec<Write>),
+    /// Keys that are not kept any more.
+    Keys(Vec<Write>),
+}
+
+/// Reads which executions have ended, once after a takeover.
+pub(super) fn look<R: Runtime>(workflows: &Arc<Workflows<R>>, sender: &UnboundedSender<Input>) {
+    let (ours, sender) = (workflows.clone(), sender.clone());
+    spawn(workflows, async move {
+        let ended = record::load_all::<Ended>(&*ours.store, &ours.partition).await?;
+        let kept = ended.iter().map(|(_, ended)| Kept::of(&ended.value));
+        tell(&sender, Found::History(kept.collect()));
+        Ok(())
+    });
+}
+
+/// Finds everything that is stored of these executions, and the keys whose time is over.
+pub(super) fn pass<R: Runtime>(
+    workflows: &Arc<Workflows<R>>,
+    sender: &UnboundedSender<Input>,
+    over: Vec<Kept>,
+) {
+    let now = workflows.runtime.now().wall;
+    let (ours, sender) = (workflows.clone(), sender.clone());
+    spawn(workflows, async move {
+        for kept in over {
+            let writes = of_execution(&ours, &kept, now).await?;
+            tell(&sender, Found::Old(kept.id, writes));
+        }
+        let writes = old_keys(&ours, now).await?;
+        if !writes.is_empty() {
+            tell(&sender, Found::Keys(writes));
+        }
+        Ok(())
+    });
+}
+
+fn tell(sender: &UnboundedSender<Input>, found: Found) {
+    // The ownership may have ended meanwhile.
+    let _ = sender.unbounded_send(Input::Found(found));
+}
+
+fn spawn<R: Runtime>(
+    workflows: &Arc<Workflows<R>>,
+    find: impl Future<Output = Result<(), Error>> + Send + 'static,
+) {
+    let partition = workflows.partition.clone();
+    workflows.runtime.spawn(Box::pin(async move {
+        if let Err(error) = find.await {
+            tracing::warn!(%partition, %error, "failed to look for old executions; looking again in an hour");
+        }
+    }));
+}
+
+/// The writes that remove an execution. Its key stays for another 30 days.
+pub(super) async fn of_execution<R: Runtime>(
+    workflows: &Workflows<R>,
+    kept: &Kept,
+    now: Timestamp,
+) -> Result<Vec<Write>, Error> {
+    let partition = &workflows.partition;
+    let mut writes = Vec::new();
+    for kind in [LogRecord::KIND, StepRecord::KIND, Output::KIND] {
+        let prefix = record::key(partition, kind, &format!("{} ", kept.id));
+        let mut rest = Some(KeyRange::prefix(prefix.as_str()));
+        while let Some(range) = rest {
+            let page = workflows.store.scan(range, PAGE).await?;
+            writes.extend(page.rows.into_iter().map(|(key, _)| Write::Delete(key)));
+            rest = page.rest;
+        }
+    }
+    let name = kept.id.to_string();
+    writes.push(record::delete::<records::Input>(partition, &name));
+    if let Some(key) = &kept.key {
+        let name = KeyRecord::name(&kept.id.workflow, key);
+        let known = record::load::<KeyRecord>(&*workflows.store, partition, &name).await?;
+        if let Some(mut known) = known.filter(|it| it.value.execution == kept.id) {
+            let until = now.checked_add(KEY).unwrap_or(Timestamp::MAX);
+            known.value.until = Some(until);
+            writes.push(known.rewrite(partition, &name)?);
+            let execution = kept.id.clone();
+            let old = OldKey::name(until, &name);
+            writes.push(record::put(partition, &old, &OldKey { execution })?);
+        }
+    }
+    // Last, so that the next pass finds it again if only a part is removed.
+    writes.push(record::delete::<Ended>(partition, &name));
+    Ok(writes)
+}
+
+/// The writes that remove the keys whose time is over. The oldest are read first, so those that stay cost nothing.
+pub(super) async fn old_keys<R: Runtime>(
+    workflows: &Workflows<R>,
+    now: Timestamp,
+) -> Result<Vec<Write>, Error> {
+    let (store, partition) = (&*workflows.store, &workflows.partition);
+    let first = record::key(partition, OldKey::KIND, "");
+    let start = format!("{}/", first.as_str());
+    let end = record::key(partition, OldKey::KIND, &OldKey::name(now, ""));
+    let range = KeyRange::between(start.as_str(), end);
+    let page = store.scan(range, PAGE).await?;
+    let mut writes = Vec::new();
+    for (row, stored) in page.rows {
+        let old = record::decode::<OldKey>(&row, &stored)?;
+        let name = row.as_str().rsplit(' ').next().unwrap_or_default();
+        let known = record::load::<KeyRecord>(store, partition, name).await?;
+        if known.is_some_and(|known| known.value.execution == old.value.execution) {
+            writes.push(record::delete::<KeyRecord>(partition, name));
+        }
+        writes.push(Write::Delete(row));
+    }
+    Ok(writes)
+}
