@@ -302,3 +302,42 @@ fn r28_undeclared_outcome_is_a_failure_and_data_chooses_among_the_declared() {
     world.answer("grow", done());
     assert_eq!(world.outcome("w", "2"), Some(Outcome::Succeeded));
 }
+
+#[test]
+fn r26_only_what_was_in_flight_counts_deaths_of_owners() {
+    let mut world = one(function("print", Repeat::Keyed, Guard::Advisory));
+    world.answer("print", Err(plugin::Error::unknown("the connection broke")));
+    world.sync();
+    for _ in 0..5 {
+        world.pass(Duration::from_secs(5));
+        world.crash();
+        world.sync();
+    }
+    world.pass(Duration::from_secs(40));
+    world.sync();
+    assert_eq!(world.called(), ["print"]);
+}
+
+#[test]
+fn r26_answer_starts_the_count_of_deaths_over() {
+    let mut world = one(keyed("print"));
+    for _ in 0..5 {
+        world.crash();
+        world.sync();
+        world.answer("print", Ok(Ran::in_progress(Duration::from_secs(1))));
+        world.pass(Duration::from_secs(1));
+        world.sync();
+    }
+    assert_eq!(world.called(), ["print"]);
+}
+
+#[test]
+fn r24_safe_function_is_not_called_without_a_fresh_lease() {
+    let mut world = one(function("print", Repeat::Safe, Guard::Advisory));
+    world.lease(Duration::ZERO);
+    world.start("w", "2");
+    world.sync();
+    assert_eq!(world.called(), ["print"], "that of the first one");
+    world.lease(Duration::from_secs(10));
+    assert_eq!(world.called(), ["print", "print"]);
+}

@@ -220,3 +220,31 @@ fn r32_turn_at_a_rate_goes_with_its_step() {
         "the rate, and no turns"
     );
 }
+
+#[test]
+fn r32_all_for_which_there_is_room_go_on_when_several_claims_are_given_back_at_once() {
+    let workflow = Workflow::new("two")
+        .machine(Machine::calls("one", "a"))
+        .machine(Machine::calls("other", "a"))
+        .ends_well(all([is("one", "done"), is("other", "done")]))
+        .build()
+        .unwrap();
+    let settings = Settings {
+        workflows: [(workflow.name().clone(), workflow)].into(),
+        functions: [("a".into(), keyed("a"))].into(),
+        dispatches: true,
+        ..Settings::default()
+    };
+    let two = |request: &DispatchRequest| of_steps(request, Claim::AtMost("app".into(), 2));
+    let mut world = World::with_settings(settings);
+    let first = world.start("two", "1");
+    world.start("two", "2");
+    world.dispatched(two);
+    for _ in 0..2 {
+        world.sync();
+        world.answer("a", Ok(Ran::in_progress(Duration::from_secs(3600))));
+    }
+    world.say(&first, Say::restart(["one", "other"]));
+    world.sync();
+    assert_eq!(world.calls.len(), 2);
+}

@@ -234,3 +234,60 @@ fn r30_context_of_later_answers_replaces_that_of_earlier_ones_after_a_restart_an
     }
     assert_eq!(answer(&mut world, "end")["x"], json!("p3"));
 }
+
+#[test]
+fn r30_restart_drops_what_a_machine_has_left_for_others() {
+    let workflow = Workflow::new("w")
+        .machine(Machine::calls("a", "a"))
+        .machine(Machine::asks("go", "Go?", ["yes"]))
+        .machine(Machine::calls("b", "b").when(is("go", "yes")))
+        .ends_well(all([is("a", "done"), is("b", "done")]))
+        .build()
+        .unwrap();
+    let mut world = World::new([workflow], [keyed("a"), keyed("b")]);
+    let id = world.start("w", "1");
+    world.sync();
+    world.answer("a", Ok(Answer::new().context("x", &1).unwrap().done()));
+    world.say(&id, Say::restart(["a"]));
+    world.say(&id, Say::answer("go", "yes"));
+    world.sync();
+    assert!(world.answer("b", done()).run.context.is_empty());
+    world.crash();
+    world.sync();
+    assert!(world.answer("a", done()).run.context.is_empty());
+}
+
+#[test]
+fn r27_timer_goes_on_over_owners() {
+    let workflow = Workflow::new("w")
+        .machine(Machine::waits("rest", Duration::from_secs(60)))
+        .ends_well(is("rest", "done"))
+        .build()
+        .unwrap();
+    let mut world = World::new([workflow], []);
+    world.start("w", "1");
+    world.sync();
+    world.pass(Duration::from_secs(20));
+    world.crash();
+    world.pass(Duration::from_secs(39));
+    assert_eq!(world.outcome("w", "1"), None);
+    world.pass(Duration::from_secs(1));
+    assert_eq!(world.outcome("w", "1"), Some(Outcome::Succeeded));
+}
+
+#[test]
+fn r30_cancel_asks_again_what_may_have_happened_also_under_the_next_owner() {
+    let mut world = of_season();
+    let id = world.start("season", "1");
+    world.sync();
+    world.pass(Duration::from_secs(60));
+    world.sync();
+    world.crash();
+    world.say(&id, Say::Cancel);
+    world.pass(Duration::from_secs(2));
+    world.sync();
+    world.answer("load", done());
+    world.sync();
+    world.answer("unload", done());
+    assert_eq!(world.outcome("season", "1"), Some(Outcome::Cancelled));
+}

@@ -115,6 +115,8 @@ pub(super) struct World {
     pending: Vec<(CommitNo, bool, Vec<Record>)>,
     pub(super) now: Now,
     token: u64,
+    /// The end of the lease.
+    fresh_until: Mono,
     pub(super) calls: BTreeMap<CallNo, InFlight>,
     pub(super) probes: BTreeMap<CallNo, EffectKey>,
     pub(super) dispatches: BTreeMap<CallNo, DispatchRequest>,
@@ -167,6 +169,7 @@ impl World {
             pending: Vec::new(),
             now,
             token: 1,
+            fresh_until: now.mono,
             calls: BTreeMap::new(),
             probes: BTreeMap::new(),
             dispatches: BTreeMap::new(),
@@ -200,6 +203,11 @@ impl World {
         for call in effects.calls {
             match call {
                 Call::Run(no, run) => {
+                    assert!(
+                        self.now.mono < self.fresh_until,
+                        "{} without a lease",
+                        run.key
+                    );
                     self.judge(&run);
                     let in_flight = InFlight {
                         function: run.function.clone(),
@@ -307,6 +315,7 @@ impl World {
     }
 
     pub(super) fn lease(&mut self, time: Duration) {
+        self.fresh_until = self.now.mono + time;
         self.step(Event::Lease(self.now.mono + time));
     }
 
