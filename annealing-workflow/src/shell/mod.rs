@@ -115,7 +115,13 @@ impl<R: Runtime> Attached<R> {
         };
         trouble.set(None);
         let journal = Journal::new(owner::key(&workflows.partition), token);
-        let calls = Calls::new(workflows.clone(), enforcement, sender.clone(), intent, latest);
+        let calls = Calls::new(
+            workflows.clone(),
+            enforcement,
+            sender.clone(),
+            intent,
+            latest,
+        );
         let live = recovered.live.iter();
         calls.release_others(live.map(|it| holder(&it.id)).collect());
         let retained = Retained::new(sender, workflows.runtime.now().mono);

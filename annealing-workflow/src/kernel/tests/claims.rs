@@ -105,8 +105,9 @@ fn r28_action_whose_guard_stops_to_hold_is_withdrawn_if_it_is_only_due_and_goes_
     };
     let mut world = World::with_settings(settings);
     let id = world.start("w", "1");
-    world.dispatched(|request| match request.step.as_ref().unwrap().as_str() {
-        "due" => request.delay("not now"),
+    let step = |request: &DispatchRequest| request.step.as_ref().map(ToString::to_string);
+    world.dispatched(|request| match step(request).as_deref() {
+        Some("due") => request.delay("not now"),
         _ => request.go(),
     });
     world.sync();
