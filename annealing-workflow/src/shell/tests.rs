@@ -420,9 +420,16 @@ async fn r42_fields_of_newer_program_versions_are_kept() {
     let id = owning(&store, with(&press), async |handle| {
         let id = handle.start(Start::of("season").key("2027"), by()).await;
         let id = id.unwrap().id;
-        while handle.live(&id).await.unwrap().unwrap().waits().count() != 1 {
+        loop {
+            let live = handle.live(&id).await.unwrap().unwrap();
+            if live.machine("go").unwrap().wait.is_some() {
+                break;
+            }
             tokio::task::yield_now().await;
         }
+        // A word is durable, and with it what waited for the next commit.
+        handle.say(&id, Say::Pause, by()).await.unwrap();
+        handle.say(&id, Say::Resume, by()).await.unwrap();
         id
     })
     .await;
