@@ -69,8 +69,6 @@ impl Kernel {
         (attempt.pin, attempt.seq, attempt.diff_started) = (pin, seq, now.mono);
         (attempt.phase, attempt.wakes) = (Phase::Diffing, None);
         attempt.advance();
-        // A probe of an open breaker starts the diff of an asset that waits, without a queue.
-        self.followed.touch(slot);
         let generation = attempt.generation;
         let state = &mut self.kinds[kind.index()];
         state.diffs += 1;

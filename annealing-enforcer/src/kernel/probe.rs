@@ -44,6 +44,8 @@ impl Kernel {
                 self.kinds[kind.index()].queued -= 1;
             }
             self.table.slot_mut(slot).trigger = Trigger::RetryDue;
+            // An asset that waits is taken up without a queue.
+            self.followed.touch(slot);
             self.start_diff(now, slot, out);
             return true;
         }

@@ -10,7 +10,7 @@ use plugin_sdk::{
 use super::{
     Lane,
     event::{Call, Effects},
-    state::{ExecutionNo, Phase, Step, StepId, Why},
+    state::{Execution, ExecutionNo, Phase, Step, StepId, Why},
 };
 use crate::definition::MachineNo;
 
@@ -141,21 +141,15 @@ impl Lane {
             }
             _ => return,
         };
-        if execution.position.cancelled()
-            && !step.may_have_effect()
-            && !execution
-                .workflow
-                .is_enabled(id.machine, &execution.position)
-        {
+        if execution.is_disabled(id.machine, step) {
             self.rest(now, id);
             return self.changed(id);
         }
         let function = function.clone();
         let not_before = step.not_before.filter(|at| *at > now.mono);
         let (suspect, under_way) = (step.suspect, step.under_way);
-        let deadline = execution
-            .action(id.machine)
-            .and_then(|action| action.deadline);
+        let action = execution.action(id.machine);
+        let deadline = action.and_then(|action| action.deadline);
         if let Some(step) = self.step_mut(id) {
             step.due.get_or_insert((now.mono, now.wall));
             // The time in which the function was not registered does not count.
@@ -341,5 +335,14 @@ impl Step {
         self.rounds = 0;
         self.incarnation = None;
         self.under_way = false;
+    }
+}
+
+impl Execution {
+    /// Whether the execution is cancelled and does not let this step begin anything more.
+    fn is_disabled(&self, machine: MachineNo, step: &Step) -> bool {
+        self.position.cancelled()
+            && !step.may_have_effect()
+            && !self.workflow.is_enabled(machine, &self.position)
     }
 }

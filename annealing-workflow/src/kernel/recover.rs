@@ -134,16 +134,7 @@ impl Lane {
             log: LogHead::of(&stored.log),
             taken_over: true,
         };
-        if execution.live.waits || !execution.live.claims.is_empty() {
-            let class = Class::of(&execution.live.cause, false, false);
-            let mut start = Step::of_start(now, class);
-            if !execution.live.waits {
-                start.phase = Phase::Rests;
-                start.claims = execution.live.claims.clone();
-                self.claims.restore(&StepId::start(no), &start.claims);
-            }
-            execution.start = Some(Box::new(start));
-        }
+        self.restore_start(now, no, &mut execution);
         let mut phases = Vec::new();
         for (name, record) in stored.steps {
             let Some(machine) = execution.workflow.machine_no(&name) else {
@@ -177,6 +168,21 @@ impl Lane {
             self.enter(now, id, phase, alarm);
         }
         self.look_at(no, machines);
+    }
+
+    /// Restores the wait of an execution that has not begun yet, or the claims of one that has.
+    fn restore_start(&mut self, now: Now, no: ExecutionNo, execution: &mut Execution) {
+        let live = &execution.live;
+        if !live.waits && live.claims.is_empty() {
+            return;
+        }
+        let mut start = Step::of_start(now, Class::of(&live.cause, false, false));
+        if !live.waits {
+            start.phase = Phase::Rests;
+            start.claims = live.claims.clone();
+            self.claims.restore(&StepId::start(no), &start.claims);
+        }
+        execution.start = Some(Box::new(start));
     }
 
     /// A call of this step was in flight when the last owner ended.

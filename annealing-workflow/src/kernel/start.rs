@@ -144,14 +144,8 @@ impl Lane {
         }
         if let Some(key) = &start.key {
             self.keys.insert((start.workflow.clone(), key.clone()), no);
-            out.records.push(Record::Key(Box::new(KeyRecord {
-                workflow: start.workflow.clone(),
-                key: key.clone(),
-                execution: id.clone(),
-                input: digest(&start.input),
-                outcome: None,
-                until: None,
-            })));
+            let record = key_of(&id, &start, key);
+            out.records.push(Record::Key(Box::new(record)));
         }
         let started = Entry {
             at: now.wall,
@@ -302,5 +296,17 @@ impl Execution {
             cause: StartCause::Parent(self.id.clone()),
             chain,
         }
+    }
+}
+
+/// The record of the key of a new execution.
+fn key_of(id: &ExecutionId, start: &Start, key: &Arc<str>) -> KeyRecord {
+    KeyRecord {
+        workflow: start.workflow.clone(),
+        key: key.clone(),
+        execution: id.clone(),
+        input: digest(&start.input),
+        outcome: None,
+        until: None,
     }
 }

@@ -281,12 +281,8 @@ impl Lane {
             }
             Phase::Probing(call, counts) => {
                 self.abandon(call, out);
-                self.enter(
-                    now,
-                    id,
-                    Phase::Fencing(counts),
-                    Some(now.mono + PROBE_AGAIN),
-                );
+                let again = Some(now.mono + PROBE_AGAIN);
+                self.enter(now, id, Phase::Fencing(counts), again);
             }
             Phase::Fencing(counts) => self.resolve(now, id, counts, out),
             _ if expired => self.out_of_time(now, id),

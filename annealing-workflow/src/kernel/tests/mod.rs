@@ -11,6 +11,7 @@ mod pauses;
 mod random;
 mod reopens;
 mod restarts;
+mod stored;
 mod words;
 mod world;
 

@@ -1,0 +1,85 @@
+//! What is durable in the world of these tests.
+
+use std::collections::BTreeMap;
+
+use plugin_sdk::{operation::ExecutionId, workflow::MachineName};
+use serde_json::Value;
+
+use super::*;
+use crate::record::{Ended, KeyRecord, LaneRecord, Live, LogRecord, Output, StepRecord};
+
+/// What is durable.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Stored {
+    pub(super) lane: LaneRecord,
+    pub(super) definitions: BTreeMap<Digest, Workflow>,
+    pub(super) live: BTreeMap<ExecutionId, Live>,
+    pub(super) inputs: BTreeMap<ExecutionId, Value>,
+    pub(super) steps: BTreeMap<(ExecutionId, MachineName), StepRecord>,
+    pub(super) outputs: BTreeMap<(ExecutionId, MachineName), Output>,
+    pub(super) logs: BTreeMap<(ExecutionId, u32), LogRecord>,
+    pub(super) keys: BTreeMap<String, KeyRecord>,
+    pub(super) ended: BTreeMap<ExecutionId, Ended>,
+}
+
+impl Stored {
+    pub(super) fn apply(&mut self, record: Record) {
+        match record {
+            Record::Lane(lane) => self.lane = lane,
+            Record::Definition(workflow) => {
+                drop(self.definitions.insert(workflow.digest(), workflow))
+            }
+            Record::Live(id, live) => drop(self.live.insert(id, *live)),
+            Record::Input(id, input) => drop(self.inputs.insert(id, input)),
+            Record::Step(id, machine, step) => drop(self.steps.insert((id, machine), *step)),
+            Record::Output(id, machine, Some(output)) => {
+                drop(self.outputs.insert((id, machine), *output))
+            }
+            Record::Output(id, machine, None) => drop(self.outputs.remove(&(id, machine))),
+            Record::Log(id, n, log) => drop(self.logs.insert((id, n), log)),
+            Record::ForgetLog(id, n) => drop(self.logs.remove(&(id, n))),
+            Record::Key(key) => drop(
+                self.keys
+                    .insert(KeyRecord::name(&key.workflow, &key.key), *key),
+            ),
+            Record::Reopened(id) => drop(self.ended.remove(&id)),
+            Record::Ended(ended) => {
+                self.live.remove(&ended.id);
+                self.ended.insert(ended.id.clone(), *ended);
+            }
+        }
+    }
+
+    pub(super) fn execution(&self, id: &ExecutionId, live: &Live) -> RecoveredExecution {
+        let logs = self.logs.iter().filter(|((of, _), _)| of == id);
+        RecoveredExecution {
+            id: id.clone(),
+            workflow: self.definitions[&live.definition].clone(),
+            live: live.clone(),
+            input: self.inputs.get(id).cloned().unwrap_or_default(),
+            steps: of(&self.steps, id),
+            outputs: of(&self.outputs, id),
+            log: logs.map(|((_, n), log)| (*n, log.0.len() as u32)).collect(),
+        }
+    }
+
+    pub(super) fn recovered(&self) -> Recovered {
+        let live = self.live.iter().map(|(id, live)| self.execution(id, live));
+        let mut live: Vec<_> = live.collect();
+        live.sort_by_key(|execution| execution.id.n);
+        Recovered {
+            next: self.lane.next,
+            live,
+            definitions: self.definitions.keys().copied().collect(),
+        }
+    }
+}
+
+fn of<T: Clone>(
+    all: &BTreeMap<(ExecutionId, MachineName), T>,
+    id: &ExecutionId,
+) -> BTreeMap<MachineName, T> {
+    let ours = all.iter().filter(|((of, _), _)| of == id);
+    ours.map(|((_, machine), value)| (machine.clone(), value.clone()))
+        .collect()
+}

@@ -1,0 +1,184 @@
+//! What is kept: fields of newer program versions, and executions that have ended.
+
+use super::*;
+
+/// A program of a newer version has added fields to the records of live executions.
+#[tokio::test]
+async fn r42_fields_of_newer_program_versions_are_kept() {
+    let (store, press) = (Arc::new(MemoryStore::new()), Press::default());
+    let kinds = [
+        "workflow-live",
+        "workflow-step",
+        "workflow-key",
+        "workflow-lane",
+    ];
+    let read = async |kind: &str| rows(&store, kind).await;
+    let id = owning(&store, with(&press), async |handle| {
+        let id = handle.start(Start::of("season").key("2027"), by()).await;
+        let id = id.unwrap().id;
+        loop {
+            let live = handle.live(&id).await.unwrap().unwrap();
+            if live.machine("go").unwrap().wait.is_some() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        // A word is durable, and with it what waited for the next commit.
+        handle.say(&id, Say::Pause, by()).await.unwrap();
+        handle.say(&id, Say::Resume, by()).await.unwrap();
+        id
+    })
+    .await;
+    for kind in kinds {
+        for (key, mut row) in read(kind).await {
+            row["newer"] = json!(kind);
+            let batch = Batch::new().put(key, row.to_string());
+            store.commit(batch).await.unwrap();
+        }
+    }
+    owning(&store, with(&press), async |handle| {
+        handle
+            .start(Start::of("season").key("other"), by())
+            .await
+            .unwrap();
+        handle.say(&id, Say::Pause, by()).await.unwrap();
+        handle.say(&id, Say::Resume, by()).await.unwrap();
+        let live = read("workflow-live").await;
+        assert!(
+            live.iter().any(|(_, row)| row["newer"] == "workflow-live"),
+            "{live:?}"
+        );
+        while let Err(error) = handle.say(&id, Say::answer("go", "yes"), by()).await {
+            assert!(matches!(error, AskError::Refused(_)), "{error}");
+            tokio::task::yield_now().await;
+        }
+        handle.wait(&id, SOON).await.unwrap();
+    })
+    .await;
+    for kind in ["workflow-step", "workflow-key", "workflow-lane"] {
+        let mut rows = read(kind).await;
+        // Of the steps only that of the question has changed.
+        rows.retain(|(key, _)| kind != "workflow-step" || key.as_str().ends_with(" go"));
+        assert!(
+            rows.iter().any(|(_, row)| row["newer"] == kind),
+            "{kind}: {rows:?}"
+        );
+    }
+}
+
+/// The keys of all rows of the store, as text.
+async fn keys(store: &MemoryStore) -> Vec<String> {
+    let all = store
+        .scan(control_plane_store::KeyRange::all(), 10_000)
+        .await;
+    let rows = all.unwrap().rows.into_iter();
+    rows.map(|(key, _)| key.as_str().to_owned()).collect()
+}
+
+/// The numbers of keys, old keys and definitions.
+async fn counts(store: &MemoryStore) -> [usize; 3] {
+    let kept = keys(store).await;
+    let kinds = ["workflow-key/", "workflow-old-key/", "workflow-definition/"];
+    kinds.map(|kind| kept.iter().filter(|key| key.starts_with(kind)).count())
+}
+
+/// The records of one kind, with their keys.
+async fn rows(
+    store: &MemoryStore,
+    kind: &str,
+) -> Vec<(control_plane_store::Key, serde_json::Value)> {
+    let range = control_plane_store::KeyRange::prefix(&format!("{kind}/test"));
+    let rows = store.scan(range, 100).await.unwrap().rows.into_iter();
+    let json = |row: control_plane_store::Versioned| serde_json::from_slice(&row.value).unwrap();
+    rows.map(|(key, row)| (key, json(row))).collect()
+}
+
+fn one(name: &str) -> Workflow {
+    Workflow::new(name)
+        .machine(Machine::calls("load", "load"))
+        .ends_well(is("load", "done"))
+        .build()
+        .unwrap()
+}
+
+/// Two executions of each workflow are kept.
+fn short_history(builder: WorkflowsBuilder<TokioRuntime>) -> WorkflowsBuilder<TokioRuntime> {
+    let load = async |_: FunctionRequest| Ok(Answer::new().output(&1)?.done());
+    builder
+        .function(from_fn(keyed("load"), load))
+        .config(crate::Config {
+            history: 2,
+            ..crate::Config::default()
+        })
+}
+
+async fn run(handle: &Handle<TokioRuntime>, start: Start) -> plugin_sdk::operation::ExecutionId {
+    let id = handle.start(start, by()).await.unwrap().id;
+    handle.wait(&id, SOON).await.unwrap();
+    id
+}
+
+#[tokio::test]
+async fn r41_old_executions_are_removed_after_a_takeover_and_their_keys_later() {
+    let store = Arc::new(MemoryStore::new());
+    let both = |builder| {
+        short_history(builder)
+            .workflow(one("one"))
+            .workflow(one("gone"))
+    };
+    let ids = owning(&store, both, async |handle| {
+        let mut ids = Vec::new();
+        run(&handle, Start::of("gone")).await;
+        for key in 0..4 {
+            let start = Start::of("one").key(key.to_string()).input(json!(key));
+            ids.push(run(&handle, start).await);
+        }
+        ids
+    })
+    .await;
+    let only_one = |builder| short_history(builder).workflow(one("one"));
+    let old = |keys: &[String]| {
+        let of = |id: &plugin_sdk::operation::ExecutionId| id.to_string();
+        let old = keys
+            .iter()
+            .filter(|key| ids[..2].iter().any(|id| key.contains(&of(id))));
+        old.count()
+    };
+    owning(&store, only_one, async |handle| {
+        while old(&keys(&store).await) > 0 {
+            tokio::task::yield_now().await;
+        }
+        let again = Start::of("one").key("0").input(json!(0));
+        let again = handle.start(again, by()).await.unwrap();
+        assert_eq!((again.id, again.new), (ids[0].clone(), false));
+        assert!(handle.ended(&ids[2]).await.unwrap().is_some());
+        let error = handle.say(&ids[0], Say::restart(["load"]), by()).await;
+        assert!(matches!(error, Err(AskError::Unknown(_))), "{error:?}");
+        // What the kernel has forgotten is written again when it is needed.
+        run(&handle, Start::of("one")).await;
+    })
+    .await;
+    assert_eq!(counts(&store).await, [4, 2, 2]);
+
+    old_keys_go(&store, only_one).await;
+}
+
+/// A month later the two keys go, and no other.
+async fn old_keys_go(
+    store: &Arc<MemoryStore>,
+    only_one: impl FnOnce(WorkflowsBuilder<TokioRuntime>) -> WorkflowsBuilder<TokioRuntime>,
+) {
+    let workflows = only_one(Workflows::builder(
+        TokioRuntime::current(),
+        "test".parse().unwrap(),
+        store.clone(),
+    ));
+    let workflows = workflows.build().unwrap();
+    let now = TokioRuntime::current().now().wall;
+    assert_eq!(retention::old_keys(&workflows, now).await.unwrap(), []);
+    let later = now + history::KEY + Duration::from_secs(60);
+    let writes = retention::old_keys(&workflows, later).await.unwrap();
+    let batch = writes.into_iter().fold(Batch::new(), Batch::write);
+    store.commit(batch).await.unwrap();
+    assert_eq!(counts(store).await, [2, 0, 2]);
+}
