@@ -37,10 +37,8 @@ async fn r42_fields_of_newer_program_versions_are_kept() {
         }
     }
     owning(&store, with(&press), async |handle| {
-        handle
-            .start(Start::of("season").key("other"), by())
-            .await
-            .unwrap();
+        let other = Start::of("season").key("other");
+        handle.start(other, by()).await.unwrap();
         handle.say(&id, Say::Pause, by()).await.unwrap();
         handle.say(&id, Say::Resume, by()).await.unwrap();
         let live = read("workflow-live").await;
