@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plugin_sdk::operation::{EffectKey, ExecutionId, Fence};
+use plugin_sdk::{
+    Dispatch, DispatchRequest,
+    operation::{EffectKey, ExecutionId, Fence, Probed, StartCause},
+};
 use proptest::{
     arbitrary, collection, prop_oneof, proptest,
     strategy::{Just, Strategy},
@@ -25,6 +28,12 @@ enum Act {
     Restart(u8, u8),
     Say(u8),
     Settle(u8, bool),
+    Skip(u8, u8),
+    /// The dispatch stack answers all questions, or delays all.
+    Dispatch(bool),
+    Probe(u8),
+    /// The ownership is fresh from now on, or not any more.
+    Lease(bool),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -57,13 +66,33 @@ fn act() -> impl Strategy<Value = Act> {
         1 => (arbitrary::any::<u8>(), arbitrary::any::<u8>()).prop_map(|(which, machine)| Act::Restart(which, machine)),
         2 => arbitrary::any::<u8>().prop_map(Act::Say),
         1 => (arbitrary::any::<u8>(), arbitrary::any::<bool>()).prop_map(|(which, again)| Act::Settle(which, again)),
+        1 => (arbitrary::any::<u8>(), arbitrary::any::<u8>()).prop_map(|(which, machine)| Act::Skip(which, machine)),
+        6 => (0..5_u8).prop_map(|delays| Act::Dispatch(delays > 0)),
+        2 => arbitrary::any::<u8>().prop_map(Act::Probe),
+        2 => (0..3_u8).prop_map(|ends| Act::Lease(ends > 0)),
     ]
+}
+
+/// The machines that words are about.
+const MACHINES: [&str; 9] = [
+    "load", "verify", "posters", "go", "publish", "undo", "seasons", "plan", "print",
+];
+
+/// The answer of a function whose work is done. A plan adds two machines.
+fn answer_of(function: &str) -> Result<Ran, plugin::Error> {
+    match function {
+        "plan" => {
+            let more = Machine::calls("more", "keyed").when(is("plan", "done"));
+            let last = Machine::calls("last", "safe").when(is("more", "done"));
+            Ok(Answer::new().track(more).track(last).done())
+        }
+        _ => done(),
+    }
 }
 
 /// The world with its provider.
 struct Judged {
     world: World,
-    ids: Vec<ExecutionId>,
     /// Effects that were made, by key, and the greatest fence that was seen.
     effects: BTreeMap<EffectKey, (u32, Fence)>,
     /// Keys of calls that must not be repeated and whose outcome is not known.
@@ -99,16 +128,54 @@ fn workflow() -> Workflow {
         .unwrap()
 }
 
+/// Two seasons, one after the other, and a plan that adds machines; what is printed can be looked for.
+fn troupe() -> Workflow {
+    use plugin_sdk::workflow::Action;
+
+    Workflow::new("troupe")
+        .machine(
+            Machine::new("seasons", "first")
+                .on("first", Action::starts("season").leads("done", "second"))
+                .on("second", Action::starts("season").leads("done", "over")),
+        )
+        .machine(Machine::calls("plan", "plan"))
+        .machine(Machine::calls("print", "probed").when(is("plan", "done")))
+        .ends_well(all([is("seasons", "over"), is("print", "done")]))
+        .build()
+        .unwrap()
+}
+
+/// At most two steps call `keyed` at a time, and two executions that people start are live.
+fn dispatch(request: &DispatchRequest) -> Dispatch {
+    let claim = |key: &str| request.go().claim(Claim::AtMost(key.into(), 2));
+    match request.function.as_deref() {
+        Some("keyed") => claim("app"),
+        None if request.is_start() && request.cause == StartCause::Command => claim("stage"),
+        _ => request.go(),
+    }
+}
+
 impl Judged {
     fn new() -> Self {
         let functions = [
             keyed("keyed"),
             function("safe", Repeat::Safe, Guard::Advisory),
             function("never", Repeat::Never, Guard::Advisory),
+            function("plan", Repeat::Keyed, Guard::Advisory),
+            Function {
+                has_probe: true,
+                ..function("probed", Repeat::Never, Guard::Guarded)
+            },
         ];
+        let workflows = [workflow(), troupe()].map(|it| (it.name().clone(), it));
+        let settings = Settings {
+            workflows: workflows.into(),
+            functions: functions.map(|it| (it.info.name.clone(), it)).into(),
+            dispatches: true,
+            ..Settings::default()
+        };
         Self {
-            world: World::new([workflow()], functions),
-            ids: Vec::new(),
+            world: World::with_settings(settings),
             effects: BTreeMap::new(),
             uncertain: BTreeSet::new(),
             never: BTreeMap::new(),
@@ -118,6 +185,8 @@ impl Judged {
     /// What must not be repeated is not called again while it is not known what the last call has done.
     fn look(&mut self) {
         let calls = &self.world.calls;
+        let claimed = calls.values().filter(|call| &*call.function == "keyed");
+        assert!(claimed.count() <= 2, "the claim is for two");
         let gone = self.never.extract_if(.., |no, _| !calls.contains_key(no));
         self.uncertain.extend(gone.map(|(_, key)| key));
         for (no, call) in calls.iter().filter(|(_, call)| &*call.function == "never") {
@@ -131,32 +200,46 @@ impl Judged {
     }
 
     fn pick(&self, which: u8) -> Option<ExecutionId> {
-        let at = usize::from(which).checked_rem(self.ids.len())?;
-        Some(self.ids[at].clone())
+        let ids = &self.world.kernel.ids;
+        let at = usize::from(which).checked_rem(ids.len())?;
+        ids.keys().nth(at).cloned()
     }
 
     fn act(&mut self, act: &Act) {
         match act {
             Act::Start(key) => {
-                let id = self.world.start("season", &key.to_string());
-                if !self.ids.contains(&id) {
-                    self.ids.push(id);
-                }
+                let workflow = ["season", "troupe"][usize::from(key % 2)];
+                self.world.start(workflow, &key.to_string());
             }
             Act::Answer(which, kind) => self.answer(*which, *kind),
             Act::Sync => self.world.sync(),
-            Act::Crash => {
-                self.world.crash();
-                let world = &self.world;
-                self.ids.retain(|id| world.kernel.is_live(id));
+            Act::Crash => self.world.crash(),
+            Act::Dispatch(true) => self.world.dispatched(dispatch),
+            Act::Dispatch(false) => self.world.dispatched_once(|request| {
+                request
+                    .delay("not now")
+                    .recheck_after(Duration::from_secs(20))
+            }),
+            Act::Probe(_) if self.world.probes.is_empty() => {}
+            Act::Probe(which) => self.world.probed(match which % 3 {
+                0 => Probed::NotHappened,
+                1 => Probed::InProgress,
+                _ => Probed::Happened(Answer::new()),
+            }),
+            Act::Lease(fresh) => {
+                let time = if *fresh { 1 << 30 } else { 0 };
+                self.world.lease(Duration::from_secs(time));
+            }
+            Act::Skip(which, machine) => {
+                let machine = MACHINES[usize::from(*machine) % MACHINES.len()];
+                self.say(*which, Say::skip(machine, "done"));
             }
             Act::Pass(seconds) => self.world.pass(Duration::from_secs((*seconds).into())),
             Act::Cancel(which) => self.say(*which, Say::Cancel),
             Act::Pause(which) => self.say(*which, Say::Pause),
             Act::Resume(which) => self.say(*which, Say::Resume),
             Act::Restart(which, machine) => {
-                let machines = ["load", "verify", "posters", "go", "publish"];
-                let name = machines[usize::from(*machine) % machines.len()];
+                let name = MACHINES[usize::from(*machine) % MACHINES.len()];
                 self.say(*which, Say::Restart(vec![name.into()]));
             }
             Act::Say(which) => {
@@ -215,7 +298,7 @@ impl Judged {
             self.never.remove(&calls[at]);
         }
         let answer = match kind {
-            Kind::Done => done(),
+            Kind::Done => answer_of(&call.function),
             Kind::Fails => transient(),
             Kind::Permanent => Err(plugin::Error::permanent("no")),
             Kind::UnderWay => Ok(Ran::in_progress(Duration::from_secs(7))),
@@ -226,21 +309,29 @@ impl Judged {
 
     /// Ends all that is live: everything succeeds from now on. Nothing may be left over.
     fn rest(&mut self) {
+        self.world.lease(Duration::from_secs(1 << 30));
         for round in 0..400 {
+            self.world.dispatched(dispatch);
+            self.world.sync();
+            while !self.world.probes.is_empty() {
+                self.world.probed(Probed::NotHappened);
+            }
             self.world.sync();
             while let Some((no, call)) = self.world.calls.pop_first() {
-                let _ = call;
-                self.world.step(Event::Answered(no, done()));
+                let answer = answer_of(&call.function);
+                self.world.step(Event::Answered(no, answer));
+                self.world.dispatched(dispatch);
                 self.world.sync();
             }
-            for id in self.ids.clone() {
+            let ids: Vec<ExecutionId> = self.world.kernel.ids.keys().cloned().collect();
+            for id in ids {
                 let _ = self.world.say(&id, Say::Resume);
                 let yes = Say::Answer {
                     machine: "go".into(),
                     option: "yes".into(),
                 };
                 let _ = self.world.say(&id, yes);
-                for machine in ["load", "verify", "posters", "publish", "undo"] {
+                for machine in MACHINES {
                     let settle = Say::Settle {
                         machine: machine.into(),
                         settled: Settled::Outcome("done".into()),
@@ -249,7 +340,11 @@ impl Judged {
                     let _ = self.world.say(&id, Say::Replay(machine.into()));
                 }
             }
-            self.world.pass(Duration::from_secs(400));
+            // The stack answers in time.
+            for _ in 0..50 {
+                self.world.pass(Duration::from_secs(8));
+                self.world.dispatched(dispatch);
+            }
             if self.world.kernel.live.is_empty() && round > 0 {
                 return;
             }
