@@ -2,7 +2,7 @@
 //!
 //! [`Lane::step`](Kernel::step) takes in one event and returns records, calls and replies. All records of a step are one
 //! commit, so what was consumed and what follows from it are never apart. A call that may have an effect begins when its
-//! attempt is durable. The files beside this one are the transitions; [`state`](self::state) is the data.
+//! attempt is durable. The files beside this one are the transitions; `kernel/state.rs` is the data.
 
 mod admit;
 mod agenda;
