@@ -33,8 +33,8 @@ use std::{
 
 use control_plane_runtime::{Kernel, claims::Claims};
 use plugin_sdk::{
-    FencingToken, Key, Mono, Now,
-    operation::{ExecutionId, FunctionInfo},
+    FencingToken, Guard, Key, Mono, Now,
+    operation::{ExecutionId, FunctionInfo, Repeat},
     workflow::WorkflowName,
 };
 use prodspec_model::{Digest, IncarnationNo};
@@ -255,14 +255,35 @@ impl Lane {
         }
     }
 
-    /// Makes the calls whose attempts are durable, while the lease is fresh. Those whose deadlines have passed are gone
-    /// before.
+    /// Makes the calls whose attempts are durable, while the lease is fresh. An attempt that became durable too late is made
+    /// again.
     fn release(&mut self, now: Now, out: &mut Effects) {
+        let mut late = Vec::new();
         while now.mono < self.lease
-            && let Some((_, _, made)) = self.held.pop_front_if(|(at, ..)| *at <= self.durable)
+            && let Some((_, call, made)) = self.held.pop_front_if(|(at, ..)| *at <= self.durable)
         {
-            out.calls.push(made);
+            match (&made, self.calls.get(&call).copied()) {
+                (Call::Run(..), Some(id)) if self.begins_too_late(now, id) => late.push((call, id)),
+                _ => out.calls.push(made),
+            }
         }
+        for (call, id) in late {
+            self.calls.remove(&call);
+            self.running -= 1;
+            self.due(now, id, out);
+        }
+    }
+
+    /// Whether less than half of the time of an attempt is left and its callee cannot refuse an old call. Such a callee
+    /// may take half of the time, and afterwards another attempt may begin.
+    fn begins_too_late(&self, now: Now, id: StepId) -> bool {
+        let advisory = self
+            .function(id)
+            .is_some_and(|it| it.info.guard == Guard::Advisory && it.info.repeat != Repeat::Safe);
+        self.step_of(id).is_some_and(|step| {
+            let until = step.alarm.unwrap_or(now.mono);
+            advisory && until.since(now.mono) < until.since(step.since.0) / 2
+        })
     }
 
     fn call_no(&mut self) -> CallNo {

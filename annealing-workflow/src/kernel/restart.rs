@@ -86,7 +86,6 @@ impl Lane {
         let execution_id = execution.id.clone();
         if let Some(step) = execution.steps.get_mut(&id.machine) {
             step.run += 1;
-            step.attempt = 0;
             step.transitions = 0;
             step.begun.clear();
             step.failures = 0;

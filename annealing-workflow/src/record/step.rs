@@ -26,7 +26,8 @@ pub struct StepRecord {
     /// How often the action of each state began in this run, for actions that are bounded.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub begun: BTreeMap<StateName, u32>,
-    /// Number of the last attempt of this run. It rises with every call.
+    /// Number of the last attempt of all runs. It rises with every call, so that the fence of a new run is greater than
+    /// those of the old ones.
     #[serde(default)]
     pub attempt: u32,
     /// Number of attempts of the present action. One that has none is withdrawn when its guard does not hold any more.

@@ -341,3 +341,19 @@ fn r24_safe_function_is_not_called_without_a_fresh_lease() {
     world.lease(Duration::from_secs(10));
     assert_eq!(world.called(), ["print", "print"]);
 }
+
+#[test]
+fn r25_advisory_attempt_that_becomes_durable_too_late_is_made_again() {
+    let machine = Machine::calls("print", "print");
+    let workflow = Workflow::new("w")
+        .machine(machine)
+        .ends_well(is("print", "done"));
+    let print = function("print", Repeat::Keyed, Guard::Advisory);
+    let mut world = World::new([workflow.build().unwrap()], [print]);
+    world.start("w", "1");
+    // The store is slow: of the minute of the attempt too little is left for the callee.
+    world.pass(Duration::from_secs(40));
+    world.sync();
+    let call = world.answer("print", done());
+    assert_eq!(call.fence.attempt, 2);
+}

@@ -74,8 +74,9 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 /// The machines that words are about.
-const MACHINES: [&str; 9] = [
-    "load", "verify", "posters", "go", "publish", "undo", "seasons", "plan", "print",
+const MACHINES: [&str; 11] = [
+    "load", "verify", "posters", "go", "publish", "undo", "seasons", "plan", "print", "more",
+    "last",
 ];
 
 /// The answer of a function whose work is done. A plan adds two machines.
