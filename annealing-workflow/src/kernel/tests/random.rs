@@ -245,20 +245,12 @@ impl Judged {
             }
             Act::Say(which) => {
                 let option = if which % 4 == 0 { "no" } else { "yes" };
-                let word = Say::Answer {
-                    machine: "go".into(),
-                    option: option.into(),
-                };
-                self.say(*which, word);
+                self.say(*which, Say::answer("go", option));
             }
             Act::Settle(which, again) => {
-                let settled = match again {
-                    true => Settled::Again,
-                    false => Settled::Outcome("done".into()),
-                };
-                let word = Say::Settle {
-                    machine: "publish".into(),
-                    settled,
+                let word = match again {
+                    true => Say::again("publish"),
+                    false => Say::settle("publish", "done"),
                 };
                 if let Some(id) = self.pick(*which)
                     && self.world.say(&id, word) == Reply::Taken
