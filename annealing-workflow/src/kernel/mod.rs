@@ -11,6 +11,7 @@ mod begin;
 mod edit;
 mod event;
 mod gate;
+mod log;
 mod queue;
 mod recover;
 mod reopen;

@@ -9,7 +9,8 @@ use serde_json::Value;
 use super::{
     Lane, Settings,
     event::Effects,
-    state::{Execution, ExecutionNo, LogHead, Phase, Step, StepId, Why},
+    log::LogHead,
+    state::{Execution, ExecutionNo, Phase, Step, StepId, Why},
 };
 use crate::{
     definition::Workflow,

@@ -12,7 +12,8 @@ use plugin_sdk::{
 use super::{
     CHAIN, Lane,
     event::{Command, Effects, Record, Refused, Reply, digest},
-    state::{Execution, ExecutionNo, LogHead, Phase, StepId},
+    log::LogHead,
+    state::{Execution, ExecutionNo, Phase, StepId},
 };
 use crate::{
     definition::{MachineNo, Outcome, Workflow},

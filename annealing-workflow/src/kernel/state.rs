@@ -1,9 +1,6 @@
 //! The state of live executions in memory.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
 use plugin_sdk::{
@@ -14,7 +11,7 @@ use plugin_sdk::{
 use prodspec_model::IncarnationNo;
 use serde_json::{Map, Value};
 
-use super::event::CallNo;
+use super::{event::CallNo, log::LogHead};
 use crate::{
     definition::{MachineNo, Position, Workflow},
     record::{Live, StepEdit},
@@ -64,15 +61,6 @@ pub(super) struct Execution {
     /// Whether an earlier owner has begun it. Then each attempt is durable before its call, so that a call that ends
     /// owners is known by the record of its attempt.
     pub(super) taken_over: bool,
-}
-
-/// Where the log of an execution ends, and which records it has.
-#[derive(Debug, Default)]
-pub(super) struct LogHead {
-    /// Number of the next entry.
-    pub(super) next: u32,
-    /// The first entry and the number of entries of each record after the oldest ones.
-    pub(super) newest: VecDeque<(u32, u32)>,
 }
 
 /// A machine with an action that has begun at least once.
@@ -183,20 +171,6 @@ pub(super) enum Why {
     Rate(plugin_sdk::Key),
     /// The call of an older run may still take effect.
     OlderRun,
-}
-
-impl LogHead {
-    /// The head of a log with these records, each with its first entry and number of entries.
-    pub(super) fn of(records: &[(u32, u32)]) -> Self {
-        let next = records.last().map_or(0, |(first, count)| first + count);
-        let newest = records
-            .iter()
-            .filter(|(first, _)| *first >= super::write::OLDEST);
-        Self {
-            next,
-            newest: newest.copied().collect(),
-        }
-    }
 }
 
 impl Step {

@@ -116,7 +116,7 @@ impl Lane {
         }
         let ended = execution.ended(outcome.clone(), now.wall);
         let mut log = execution.log;
-        super::write::log(&execution.id, &mut log, entries, out);
+        super::log::write(&execution.id, &mut log, entries, out);
         out.records.push(Record::Ended(Box::new(ended.clone())));
         if execution.steps.values().any(|step| step.edit.is_some()) {
             let release = Call::Release(super::edit::holder(&execution.id));

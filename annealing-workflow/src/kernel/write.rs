@@ -1,19 +1,16 @@
 //! Writes what a step of the kernel has changed, in one commit.
 
 use control_plane_runtime::StoredWait;
-use plugin_sdk::{Mono, Now, operation::ExecutionId, workflow::Task};
+use plugin_sdk::{Mono, Now, workflow::Task};
 
 use super::{
     CommitNo, Lane,
     event::{Effects, Record},
-    state::{Execution, ExecutionNo, LogHead, Phase, StepId, Why},
+    log,
+    state::{Execution, ExecutionNo, Phase, StepId, Why},
 };
 use crate::definition::MachineNo;
-use crate::record::{Does, Entry, LogRecord, OpenCall, StepRecord};
-
-/// Number of log entries that are kept from the beginning, and of the newest ones.
-pub(super) const OLDEST: u32 = 100;
-const NEWEST: u32 = 900;
+use crate::record::{Does, OpenCall, StepRecord};
 
 impl Lane {
     /// Ends a step: gives its records the number of their commit.
@@ -28,7 +25,7 @@ impl Lane {
         }
         for (id, entries) in std::mem::take(&mut self.log) {
             if let Some(execution) = self.live.get_mut(&id) {
-                log(&execution.id, &mut execution.log, entries, out);
+                log::write(&execution.id, &mut execution.log, entries, out);
             }
         }
         if !out.records.is_empty() {
@@ -138,25 +135,5 @@ fn does(execution: &Execution, machine: MachineNo, phase: &Phase) -> Does {
         Phase::Poisoned => Does::Poisoned,
         _ if starts() => Does::Starts,
         _ => Does::Calls,
-    }
-}
-
-/// Writes entries of a log, and removes those that are over its limit.
-pub(super) fn log(id: &ExecutionId, head: &mut LogHead, entries: Vec<Entry>, out: &mut Effects) {
-    if entries.is_empty() {
-        return;
-    }
-    let (first, count) = (head.next, entries.len() as u32);
-    head.next += count;
-    out.records
-        .push(Record::Log(id.clone(), first, LogRecord(entries)));
-    if first >= OLDEST {
-        head.newest.push_back((first, count));
-    }
-    while let Some((oldest, count)) = head.newest.front().copied()
-        && oldest + count + NEWEST <= head.next
-    {
-        head.newest.pop_front();
-        out.records.push(Record::ForgetLog(id.clone(), oldest));
     }
 }

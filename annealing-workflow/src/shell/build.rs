@@ -3,15 +3,13 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use control_plane_runtime::Runtime;
-use control_plane_store::{Store, record::Rewrites};
-use futures::channel::mpsc;
+use control_plane_store::Store;
 use plugin_sdk::{
-    Dispatch, DispatchRequest, Enforcement, FencingToken, OperationFunction, Probe,
+    Dispatch, DispatchRequest, OperationFunction, Probe,
     service::{ByCause, Stack, StackService, stack},
 };
 use prodspec_model::PartitionId;
 
-use super::{Attached, Handle, handle::Trouble};
 use crate::{
     config::Config,
     definition::Workflow,
@@ -85,35 +83,6 @@ impl<R: Runtime> Workflows<R> {
             probes: BTreeMap::new(),
             dispatch: stack(ByCause),
         })
-    }
-
-    /// Attaches the workflows to one ownership under `token`, whose enforcement is behind `enforcement`. Returns the task
-    /// to run and a handle to talk to it.
-    pub fn attach(
-        self: &Arc<Self>,
-        token: FencingToken,
-        enforcement: Arc<dyn Enforcement>,
-    ) -> (Attached<R>, Handle<R>) {
-        let (sender, inputs) = mpsc::unbounded();
-        let trouble = Trouble::default();
-        let rewrites = Rewrites::default();
-        let handle = Handle::new(
-            self.clone(),
-            sender.clone(),
-            trouble.clone(),
-            rewrites.clone(),
-        );
-        let attached = Attached {
-            workflows: self.clone(),
-            token,
-            enforcement,
-            inputs,
-            sender,
-            trouble,
-            intent: None,
-            rewrites,
-        };
-        (attached, handle)
     }
 }
 

@@ -22,7 +22,7 @@ use control_plane_runtime::Runtime;
 use control_plane_store::{journal::Journal, owner, record::Rewrites, records::By};
 use futures::{
     StreamExt,
-    channel::mpsc::{UnboundedReceiver, UnboundedSender},
+    channel::mpsc::{self, UnboundedReceiver, UnboundedSender},
 };
 use plugin_sdk::{
     BoxError, Enforcement, Feed, FeedItem, FencingToken, Mono, operation::ExecutionId, with_causes,
@@ -72,6 +72,37 @@ pub struct Attached<R> {
     pub(crate) trouble: Trouble,
     pub(crate) intent: Option<Arc<dyn Intent>>,
     pub(crate) rewrites: Rewrites,
+}
+
+impl<R: Runtime> Workflows<R> {
+    /// Attaches the workflows to one ownership under `token`, whose enforcement is behind `enforcement`. Returns the task
+    /// to run and a handle to talk to it.
+    pub fn attach(
+        self: &Arc<Self>,
+        token: FencingToken,
+        enforcement: Arc<dyn Enforcement>,
+    ) -> (Attached<R>, Handle<R>) {
+        let (sender, inputs) = mpsc::unbounded();
+        let trouble = Trouble::default();
+        let rewrites = Rewrites::default();
+        let handle = Handle::new(
+            self.clone(),
+            sender.clone(),
+            trouble.clone(),
+            rewrites.clone(),
+        );
+        let attached = Attached {
+            workflows: self.clone(),
+            token,
+            enforcement,
+            inputs,
+            sender,
+            trouble,
+            intent: None,
+            rewrites,
+        };
+        (attached, handle)
+    }
 }
 
 impl<R: Runtime> Attached<R> {
