@@ -135,7 +135,20 @@ impl Kernel {
             }
         }
         self.table.set_head(policy, head.clone());
+        for (slot, was) in &known {
+            let counts = self.counts_as_unsettled(*slot);
+            self.census.recount_one(was.counted, counts);
+        }
         for (slot, was) in known {
+            // R49: an asset before this one may have moved this one, which is its other id.
+            let is = self.was(slot);
+            let was = match is.place == was.place {
+                true => Was {
+                    counted: is.counted,
+                    ..was
+                },
+                false => is,
+            };
             self.regovern(now, slot, was, out);
         }
         for asset in unknown {
