@@ -130,6 +130,8 @@ impl Kernel {
             return false;
         }
         self.count(Branch::WaitsForOldId);
+        // R63: the resource may be changed under the old id, which may have got an intent since this asset was settled.
+        self.drifted(now, slot, out);
         self.begin_attempt(slot);
         match why {
             Some((why, recheck)) => {

@@ -422,8 +422,7 @@ impl Chaos {
             slot.is_some_and(|slot| kernel.old_id_of(slot).is_some())
         };
         let waiting = kernel.assets().filter(waits_for_old).count();
-        // One that was settled before its old id was pinned again is still counted as settled.
-        assert!(kernel.unsettled() <= waiting as u32, "{waits:#?}");
+        assert_eq!(kernel.unsettled(), waiting as u32, "{waits:#?}");
         for (asset, pin_status) in kernel.pin_statuses() {
             if waits_for_old(&asset) {
                 continue;

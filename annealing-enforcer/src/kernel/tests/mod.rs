@@ -21,6 +21,7 @@ mod loops;
 mod many_groups;
 mod modelled;
 mod moved;
+mod moved_groups;
 mod neighbours;
 mod pins;
 #[cfg(feature = "planted-bugs")]

@@ -3,8 +3,8 @@
 use control_plane_store::records::{MovedRecord, Outcome, Scope};
 use plugin_sdk::{Cause, Diff, FencingToken, Pin, Pushed, Recheck, Shared};
 use prodspec_model::{
-    Asset, AssetRef, Incarnation,
-    addons::{DependsOn, Edge, Moved, RolloutPolicyRef},
+    Asset, Incarnation,
+    addons::{DependsOn, Edge, Moved},
 };
 
 use super::{
@@ -17,17 +17,17 @@ use crate::{
 };
 
 /// `asset` as the continuation of the asset `from`.
-fn moved(asset: &Asset, from: &str) -> Asset {
+pub(super) fn moved(asset: &Asset, from: &str) -> Asset {
     let asset = asset.edit().addon(&Moved::from(id(from)));
     asset.unwrap().build().unwrap()
 }
 
-fn rig(assets: Vec<Asset>) -> Rig {
+pub(super) fn rig(assets: Vec<Asset>) -> Rig {
     Rig::with(Config::default(), kind().renames(true), assets)
 }
 
 /// A rig in which all of `assets` are in sync.
-fn settled(assets: Vec<Asset>) -> Rig {
+pub(super) fn settled(assets: Vec<Asset>) -> Rig {
     let names: Vec<String> = assets.iter().map(|it| it.id_str().to_owned()).collect();
     let mut rig = rig(assets);
     for name in names {
@@ -69,7 +69,7 @@ fn explained(rig: &Rig, name: &str) -> Explanation {
 }
 
 /// The reason and the target of the only delay of `name`.
-fn delay_of(rig: &Rig, name: &str) -> (String, Recheck) {
+pub(super) fn delay_of(rig: &Rig, name: &str) -> (String, Recheck) {
     match explained(rig, name).waiting {
         Some(Waiting::Checks(delays)) => (delays[0].reason.clone(), delays[0].recheck.clone()),
         other => panic!("{name}: {other:?}"),
@@ -81,7 +81,7 @@ fn used_by_others(rig: &mut Rig, but: &str) -> plugin_sdk::Usage {
     rig.kernel.usage(now, &shared(), &id(but))
 }
 
-fn renames(rig: &Rig) -> Vec<String> {
+pub(super) fn renames(rig: &Rig) -> Vec<String> {
     let renamed = |record: &Record| match record {
         Record::Renamed(from, to) => Some(format!("{from} to {to}")),
         _ => None,
@@ -298,109 +298,6 @@ fn r49_pause_goes_along_and_approvals_end() {
     assert_eq!(paused, [Scope::Asset(id("b")).to_string()]);
     let ended = words.approvals[0].replaced.as_ref().unwrap();
     assert_eq!(ended.by.to_string(), "the enforcer: `a` is `b` now");
-}
-
-fn governed(asset: &Asset) -> Asset {
-    let policy = AssetRef::to(id("policy"));
-    let asset = asset.edit().addon(&RolloutPolicyRef { policy });
-    asset.unwrap().build().unwrap()
-}
-
-/// A rig with `a`, which is governed and in sync at its group's head, and `z`.
-fn at_head() -> Rig {
-    let mut rig = rig(vec![governed(&thing("a", 1)), thing("z", 1)]);
-    let head = rig.latest.clone();
-    pin(&mut rig, "a", &head, Cause::Intent);
-    rig.in_sync("a");
-    rig.in_sync("z");
-    rig.step(Event::Actuate {
-        heads: vec![(id("policy"), head)],
-        moves: vec![(id("a"), Pin::Default)],
-    });
-    rig
-}
-
-/// `a` is at its group's head, and the next incarnation renames it to `b`. Returns both incarnations.
-fn in_a_rollout() -> (Rig, Incarnation, Incarnation) {
-    let mut rig = at_head();
-    let old = rig.latest.clone();
-    rig.publish(vec![moved(&governed(&thing("b", 1)), "a")], &["a"]);
-    let new = rig.latest.clone();
-    assert!(!rig.is_diffing("b"), "its rollout has not reached it");
-    (rig, old, new)
-}
-
-fn pin(rig: &mut Rig, name: &str, to: &Incarnation, cause: Cause) {
-    let (asset, pin) = (id(name), Pin::At(to.clone(), cause));
-    rig.step(Event::Pin { asset, pin });
-}
-
-#[test]
-fn r49_old_id_leaves_when_its_rollout_moves_the_new_one() {
-    let (mut rig, _, new) = in_a_rollout();
-    assert!(rig.kernel.explain(rig.now, &id("a")).is_some(), "enforced");
-    pin(&mut rig, "b", &new, Cause::Intent);
-    assert!(rig.is_diffing("b"));
-    assert_eq!(rig.kernel.status(rig.now).orphans, []);
-    assert_eq!(renames(&rig), ["a to b"]);
-}
-
-#[test]
-fn r49_old_id_that_is_enforced_elsewhere_is_waited_for() {
-    let mut rig = settled(vec![thing("a", 1), thing("z", 1)]);
-    let old = rig.latest.clone();
-    pin(&mut rig, "a", &old, Cause::Intent);
-    rig.publish(vec![moved(&thing("b", 1), "a")], &["a"]);
-    assert!(!rig.is_diffing("b"));
-    let (why, until) = delay_of(&rig, "b");
-    assert_eq!(why, "`a`, from which it is renamed, is still enforced");
-    assert_eq!(until, Recheck::WhenSettled(id("a")));
-    let (asset, pin) = (id("a"), Pin::Default);
-    rig.step(Event::Pin { asset, pin });
-    assert!(rig.is_diffing("b"));
-    assert_eq!(rig.kernel.status(rig.now).orphans, []);
-}
-
-#[test]
-fn r49_old_id_in_another_group_leaves_with_that_group() {
-    let mut rig = at_head();
-    rig.publish(vec![moved(&thing("b", 1), "a")], &["a"]);
-    assert!(!rig.is_diffing("b"), "the rollout of a has not let it go");
-    let heads = vec![(id("policy"), rig.latest.clone())];
-    let moves = Vec::new();
-    rig.step(Event::Actuate { heads, moves });
-    assert!(rig.is_diffing("b"));
-    assert_eq!(rig.kernel.status(rig.now).orphans, []);
-}
-
-#[test]
-fn r49_rollback_before_the_push_gives_back_to_the_old_id() {
-    let (mut rig, old, new) = in_a_rollout();
-    pin(&mut rig, "b", &new, Cause::Intent);
-    rig.diff("b").unwrap();
-    pin(&mut rig, "b", &old, Cause::Rollback);
-    assert_eq!(rig.kernel.status(rig.now).orphans, []);
-    rig.in_sync("a");
-    assert_eq!(rig.remembered("b"), None);
-    assert_eq!(renames(&rig), ["a to b", "b to a"]);
-    assert_eq!(rig.kernel.unsettled(), 0);
-}
-
-#[test]
-fn r49_rollback_after_the_push_leaves_the_new_id_as_an_orphan() {
-    let (mut rig, old, new) = in_a_rollout();
-    pin(&mut rig, "b", &new, Cause::Intent);
-    assert!(rig.until_push("b", |verdict| verdict).is_some());
-    pin(&mut rig, "b", &old, Cause::Rollback);
-    rig.diffed("a", differs);
-    rig.checked("a", |verdict| verdict);
-    rig.durable();
-    assert!(
-        rig.push("a").is_none(),
-        "the push under the new id is about the same resource"
-    );
-    let status = rig.kernel.status(rig.now);
-    assert_eq!(status.left_running, [id("b")], "R22: never deleted");
 }
 
 #[test]
