@@ -5,11 +5,12 @@ pub mod cron;
 pub mod definition;
 pub mod intent;
 pub mod kernel;
+pub mod operation;
 pub mod record;
 pub mod shell;
 pub mod view;
 pub mod watch;
 
 pub use config::Config;
-pub use kernel::{Refused, Say, Settled};
+pub use kernel::{Refused, Say, ScheduleWord, Settled};
 pub use shell::{AskError, Attached, BuildError, Handle, Started, Workflows, WorkflowsBuilder};

@@ -1,13 +1,18 @@
-//! Live executions as they are shown.
+//! Live executions and schedules as they are shown.
 
 use jiff::Timestamp;
 use plugin_sdk::{
     operation::ExecutionId,
     workflow::{MachineName, StateName},
 };
+use prodspec_model::AssetId;
 use serde::{Deserialize, Serialize};
 
-use crate::{definition::FalseClause, record::Live};
+use crate::{
+    cron::{Counts, Paused},
+    definition::FalseClause,
+    record::Live,
+};
 
 /// A live execution: its machines, and what each of them waits for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -116,4 +121,55 @@ pub enum WaitFor {
     Word,
     /// A function or a workflow that is not registered.
     Missing(String),
+}
+
+/// A schedule: its slots, what runs, and what became of the slots before.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ScheduleState {
+    /// The asset with the schedule.
+    pub asset: AssetId,
+    /// The cron expression that is in force.
+    pub cron: String,
+    /// The time zone in which it holds. `None`: `UTC`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+    /// The slot that is open and has not started. `None`: there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open: Option<Timestamp>,
+    /// The next slot. `None`: no more slots are left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Timestamp>,
+    /// The executions of slots that are live.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub running: Vec<ExecutionId>,
+    /// Number of slots by what became of them.
+    pub counts: Counts,
+    /// The pause. `None`: slots start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<Paused>,
+    /// Time at which the asset left intent. The schedule goes on until that is acknowledged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub orphan: Option<Timestamp>,
+    /// Why a slot cannot start, or why the asset's content is not in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+}
+
+impl ScheduleState {
+    /// A schedule of an asset whose content cannot be used.
+    pub(crate) fn refused(asset: &AssetId, why: &str) -> Self {
+        Self {
+            asset: asset.clone(),
+            cron: String::new(),
+            zone: None,
+            open: None,
+            next: None,
+            running: Vec::new(),
+            counts: Counts::default(),
+            paused: None,
+            orphan: None,
+            trouble: Some(why.to_owned()),
+        }
+    }
 }

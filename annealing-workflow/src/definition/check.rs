@@ -8,7 +8,9 @@ use plugin_sdk::workflow::{
 };
 use prodspec_model::canonical;
 
-use super::{clause::GuardOf, condition::Names, data::Definition, error::Problem, plan::Plan};
+use super::{
+    clause::GuardOf, condition::Names, data::Definition, error::Problem, gathers, plan::Plan,
+};
 
 /// Checks and compiles a definition. Returns its canonical JSON with it.
 pub(super) fn check(definition: &Definition) -> Result<(Plan, Vec<u8>), Vec<Problem>> {
@@ -37,6 +39,7 @@ pub(super) fn check(definition: &Definition) -> Result<(Plan, Vec<u8>), Vec<Prob
             restored(machine, action, &of, &names, &mut problems);
         }
     }
+    gathers::gathered(&definition.machines, &names, &mut problems);
     if definition.ends_well.is_never() {
         problems.push(Problem::NoGoodEnd);
     }
@@ -117,9 +120,10 @@ fn faults(action: &Action, faults: &mut Vec<String>) {
     );
     fault(zero(action.settles), "settles within 0; allow some time");
     fault(
-        action.settles.is_some() && !call,
+        action.settles.is_some() && !call && !matches!(action.task, Task::Edit { .. }),
         "settles but calls no function, so it edits nothing; remove `settles`",
     );
+    gathers::faults(action, &mut fault);
     match &action.task {
         Task::Call { function } => fault(function.is_empty(), "calls a function without a name"),
         Task::Ask { options, .. } => {
@@ -132,6 +136,12 @@ fn faults(action: &Action, faults: &mut Vec<String>) {
         }
         Task::Restore { machines } => {
             fault(machines.is_empty(), "restores no machine; name one or more");
+        }
+        Task::Edit { machines } => {
+            fault(
+                machines.is_empty(),
+                "makes the edits of no machine; name one or more",
+            );
         }
         Task::Start { .. } | Task::Wait { .. } => {}
     }
@@ -148,7 +158,7 @@ fn faults(action: &Action, faults: &mut Vec<String>) {
 fn outcomes(action: &Action, faults: &mut Vec<String>) {
     let expired = action.at_most.map(|_| StateName::EXPIRED);
     let needed: Vec<&str> = match &action.task {
-        Task::Call { .. } | Task::Restore { .. } | Task::Start { .. } => {
+        Task::Call { .. } | Task::Restore { .. } | Task::Edit { .. } | Task::Start { .. } => {
             vec![StateName::DONE, StateName::FAILED]
         }
         Task::Ask { options, .. } => {

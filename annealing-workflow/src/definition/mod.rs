@@ -62,6 +62,7 @@ mod condition;
 mod data;
 mod error;
 mod explore;
+mod gathers;
 mod outcome;
 mod plan;
 mod position;

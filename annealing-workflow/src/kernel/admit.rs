@@ -222,6 +222,7 @@ fn run(execution: &Execution, id: StepId, now: Now, until: Mono, fence: Fence) -
             action.map_or(&Value::Null, |action| &action.input),
         ),
         context: execution.shared(),
+        edits: execution.gathered_edits(),
         needs: step.needs.clone(),
         until,
         deadline: now.wall.checked_add(left).unwrap_or(now.wall),

@@ -131,6 +131,7 @@ impl Lane {
         self.left(id, &answer, out);
         match answer.edits.is_empty() && answer.pauses.is_empty() {
             true => self.conclude(now, id, &answer.outcome),
+            false if self.gathers(id) => self.gather(now, id, &answer),
             false => self.begin_edit(now, id, &answer, out),
         }
         for (n, start) in answer.starts.into_iter().enumerate() {
@@ -169,6 +170,18 @@ impl Lane {
                 "{refused}; declare the power with `.may(..)`, or leave it out"
             ));
         }
+        let bounds = execution
+            .action(id.machine)
+            .and_then(|action| action.may.as_ref());
+        if let Some(bounds) = bounds {
+            let powers = Powers::read(bounds).map_err(|invalid| with_causes(&invalid))?;
+            if let Some(refused) = powers.refuse(answer) {
+                return Err(format!(
+                    "{refused}; declare the power with the operation or the machine too, or leave it out"
+                ));
+            }
+        }
+        self.fits_gathered(id, answer)?;
         let mut context = execution.shared();
         context.extend(answer.context.clone());
         Limit::CONTEXT
@@ -337,7 +350,7 @@ impl Lane {
             if !self.settings.workflows.contains_key(&start.workflow) {
                 return Err(self.no_workflow(&start.workflow).to_string());
             }
-            self.found(start, None)
+            self.found(start, None, None)
                 .map_err(|refused| refused.to_string())?;
             if let Some(key) = &start.key
                 && *keys.entry((&start.workflow, key)).or_insert(&start.input) != &start.input

@@ -104,6 +104,7 @@ impl Lane {
             Task::Ask { .. } => self.enter(now, id, Phase::Asking, None),
             Task::Wait { time } => self.enter(now, id, Phase::Waiting, Some(now.mono + *time)),
             Task::Restore { machines } => self.put_back(now, id, machines, out),
+            Task::Edit { machines } => self.make_gathered(now, id, machines, out),
         }
     }
 
@@ -130,16 +131,11 @@ impl Lane {
         let paused = execution.live.paused.is_some();
         let function = match execution.action(id.machine).map(|action| &action.task) {
             Some(Task::Call { function }) => function,
-            Some(Task::Restore { machines }) => {
-                let machines = machines.clone();
-                return self.put_back(now, id, &machines, out);
+            Some(task) => {
+                let task = task.clone();
+                return self.due_without_call(now, id, &task, paused, out);
             }
-            Some(Task::Start { .. }) if paused => return self.enter(now, id, Phase::Due, None),
-            Some(Task::Start { workflow }) => {
-                let workflow = workflow.clone();
-                return self.start_child(now, id, &workflow, out);
-            }
-            _ => return,
+            None => return,
         };
         if execution.is_disabled(id.machine, step) {
             self.rest(now, id);
@@ -185,6 +181,24 @@ impl Lane {
         }
         self.enter(now, id, Phase::Missing(name), None);
         self.changed(id);
+    }
+
+    /// Goes on with a step that is due and calls no function.
+    fn due_without_call(
+        &mut self,
+        now: Now,
+        id: StepId,
+        task: &Task,
+        paused: bool,
+        out: &mut Effects,
+    ) {
+        match task {
+            Task::Restore { machines } => self.put_back(now, id, machines, out),
+            Task::Edit { machines } => self.make_gathered(now, id, machines, out),
+            Task::Start { .. } if paused => self.enter(now, id, Phase::Due, None),
+            Task::Start { workflow } => self.start_child(now, id, workflow, out),
+            Task::Call { .. } | Task::Ask { .. } | Task::Wait { .. } => {}
+        }
     }
 
     /// Puts a step into the queue of those that may begin.

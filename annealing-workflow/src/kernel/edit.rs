@@ -33,15 +33,10 @@ impl Lane {
         let Some(execution) = self.live.get_mut(&id.execution) else {
             return;
         };
-        let edit = StepEdit {
-            id: change_id(execution, id),
-            outcome: answer.outcome.clone(),
-            edits: answer.edits.clone(),
-            pauses: answer.pauses.clone(),
-            lenient: false,
-            assets: None,
-            over: false,
-        };
+        let mut edit = StepEdit::new(change_id(execution, id), &answer.outcome);
+        edit.edits = answer.edits.clone();
+        edit.pauses = answer.pauses.clone();
+        edit.blast_radius = radius(execution, id);
         if let Some(step) = execution.steps.get_mut(&id.machine) {
             step.failures = 0;
             step.edit = Some(Box::new(edit));
@@ -76,15 +71,11 @@ impl Lane {
             made.assets.as_ref()?;
             Some(made.edits.iter().rev().map(reversed))
         });
-        let edit = StepEdit {
-            id: change_id(execution, id),
-            outcome: StateName::from(StateName::DONE),
-            edits: edits.flatten().collect(),
-            pauses: Vec::new(),
-            lenient: true,
-            assets: None,
-            over: false,
-        };
+        let done = StateName::from(StateName::DONE);
+        let mut edit = StepEdit::new(change_id(execution, id), &done);
+        edit.edits = edits.flatten().collect();
+        edit.lenient = true;
+        edit.blast_radius = radius(execution, id);
         if edit.edits.is_empty() {
             return self.conclude(now, id, &edit.outcome);
         }
@@ -189,6 +180,7 @@ impl Lane {
         };
         self.log.entry(id.execution).or_default().push(entry);
         self.changed(id);
+        self.gathered_made(id);
         self.make_edit(now, id, out);
         // A cancelled execution does not wait for the assets.
         self.look_at(id.execution, [id.machine]);
@@ -240,7 +232,7 @@ impl Lane {
 }
 
 /// The id of the changes of a step: the same for every attempt and owner, another one for each run and each round of a loop.
-fn change_id(execution: &Execution, id: StepId) -> ChangeId {
+pub(super) fn change_id(execution: &Execution, id: StepId) -> ChangeId {
     let round = execution
         .steps
         .get(&id.machine)
@@ -248,6 +240,11 @@ fn change_id(execution: &Execution, id: StepId) -> ChangeId {
     let digest = Digest::of(format!("{}/{round}", execution.key(id.machine)).as_bytes());
     ChangeId::new(&digest.to_string())
         .unwrap_or_else(|_| ChangeId::from(u128::from(id.execution.0)))
+}
+
+/// The number of assets that the edits of the present action may change, if it bounds them.
+pub(super) fn radius(execution: &Execution, id: StepId) -> Option<u32> {
+    execution.action(id.machine)?.blast_radius
 }
 
 /// The edit that undoes another one.

@@ -6,18 +6,23 @@ use control_plane_store::records::{By, Holder};
 use jiff::Timestamp;
 use plugin_sdk::{
     Dispatch, DispatchRequest, Mono,
-    operation::{EffectKey, ExecutionId, Fence, Probed, Ran, Requirement, Start, StartCause},
+    operation::{
+        EffectKey, ExecutionId, Fence, Probed, Ran, Requirement, SourceEdit, Start, StartCause,
+    },
     plugin,
     workflow::{MachineName, StateName, WorkflowName},
 };
 use prodspec_model::{AssetId, Digest, IncarnationNo};
 use serde_json::{Map, Value};
 
+use super::intended::{Intended, ScheduleWord};
 use crate::{
+    cron::ScheduleRecord,
     definition::{Outcome, Workflow},
     kernel::RecoveredExecution,
+    operation::Operated,
     record::{Ended, KeyRecord, LaneRecord, Live, LogRecord, Output, StepEdit, StepRecord},
-    view::Execution,
+    view::{self, Execution},
 };
 
 /// Number of a call to a function, a probe or the dispatch stack, unique for one owner.
@@ -60,6 +65,9 @@ pub enum Event {
     Settled(CallNo, Result<Settlement, plugin::Error>),
     /// A newer incarnation is in force.
     Took(IncarnationNo),
+    /// Schedules came to intent, changed there or left it. The first such event has all of them, and nothing of a schedule
+    /// starts before it.
+    Schedules(Box<Intended>),
     /// Everything up to this commit is durable.
     Durable(CommitNo),
     /// The ownership is fresh until this time; after it nothing starts before the next such event.
@@ -80,6 +88,15 @@ pub enum Command {
         /// The executions and watches that led to it, the nearest last.
         chain: Vec<String>,
     },
+    /// Runs an operation, or finds the execution that this key has started.
+    Operate {
+        /// The name of the operation, as the workflow, and the key.
+        start: Box<Start>,
+        /// The operation.
+        operation: Box<Operated>,
+        /// The reason.
+        cause: StartCause,
+    },
     /// A word for a live execution.
     Say(ExecutionId, Say),
     /// Restarts machines of an execution that has ended, as the store has it: it is live again.
@@ -88,6 +105,10 @@ pub enum Command {
     Show(ExecutionId),
     /// Shows all live executions.
     ShowAll,
+    /// A word for a schedule.
+    Schedule(AssetId, ScheduleWord),
+    /// Shows all schedules.
+    ShowSchedules,
 }
 
 /// A word for a live execution.
@@ -216,6 +237,8 @@ pub enum Reply {
     Shown(Option<Box<Execution>>),
     /// All live executions, sorted by id.
     All(Vec<Execution>),
+    /// All schedules, sorted by asset.
+    Schedules(Vec<view::ScheduleState>),
     /// The command does not fit. Nothing was changed.
     Refused(Refused),
 }
@@ -227,7 +250,10 @@ pub enum Refused {
     /// No workflow has this name.
     #[error("no workflow is named {0}; register it, or start one of: {1}")]
     UnknownWorkflow(WorkflowName, String),
-    /// The key belongs to an execution with another input.
+    /// An operation has the name of a registered workflow.
+    #[error("a workflow is named {0}; give the operation another name")]
+    NameTaken(WorkflowName),
+    /// The key belongs to an execution with another input, or of another operation.
     #[error("the key has started {0} with another input; use another key, or the same input")]
     OtherInput(ExecutionId),
     /// A part of the start cannot be accepted.
@@ -267,6 +293,19 @@ pub enum Refused {
         /// Why it does not fit, and what is waited for.
         why: String,
     },
+    /// No schedule is of this asset.
+    #[error("no schedule is of the asset {0}; list them with `schedules()`")]
+    NoSchedule(AssetId),
+    /// The word does not fit the schedule now.
+    #[error("{word} does not fit the schedule {asset} now: {why}")]
+    Schedule {
+        /// The asset with the schedule.
+        asset: AssetId,
+        /// The word.
+        word: ScheduleWord,
+        /// Why it does not fit, and what to do.
+        why: &'static str,
+    },
     /// A limit of stored data would be exceeded.
     #[error("{0}")]
     OverLimit(String),
@@ -300,6 +339,8 @@ pub enum Record {
     Ended(Box<Ended>),
     /// An ended execution is live again; the record of its end goes.
     Reopened(ExecutionId),
+    /// The state of a schedule. `None`: it has stopped.
+    Schedule(AssetId, Option<Box<ScheduleRecord>>),
 }
 
 /// A call that the shell makes.
@@ -370,6 +411,8 @@ pub struct Run {
     pub input: Value,
     /// What the steps before left for each other.
     pub context: Map<String, Value>,
+    /// What the steps before have gathered, and is not made yet.
+    pub edits: Vec<SourceEdit>,
     /// What the function has asked for so far.
     pub needs: BTreeMap<String, Requirement>,
     /// When the call counts as one without an answer.
@@ -399,7 +442,10 @@ pub struct Effects {
     pub violation: Option<String>,
 }
 
-/// A digest of the input of a start, to tell a repeated start from another one.
-pub(super) fn digest(input: &Value) -> Digest {
-    Digest::of(input.to_string().as_bytes())
+/// A digest of what a start asks for, to tell a repeated start from another one: the input, and the operation if it is one.
+pub(super) fn digest(input: &Value, operation: Option<Digest>) -> Digest {
+    match operation {
+        None => Digest::of(input.to_string().as_bytes()),
+        Some(operation) => Digest::of(format!("{operation} {input}").as_bytes()),
+    }
 }

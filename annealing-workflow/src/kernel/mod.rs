@@ -11,11 +11,15 @@ mod begin;
 mod edit;
 mod event;
 mod gate;
+mod gather;
+mod intended;
 mod log;
+mod operate;
 mod queue;
 mod recover;
 mod reopen;
 mod restart;
+mod schedule;
 mod show;
 mod start;
 mod state;
@@ -44,6 +48,7 @@ pub(crate) use self::edit::holder;
 use self::{
     agenda::Agenda,
     queue::Queue,
+    schedule::Schedules,
     state::{Execution, ExecutionNo, Phase, Step},
 };
 pub use self::{
@@ -51,6 +56,7 @@ pub use self::{
         Call, CallNo, Command, CommitNo, Effects, Event, Made, PreparedEdit, Record, Refused,
         Reply, ReplyNo, Run, Say, Settled, Settlement,
     },
+    intended::{Intended, ScheduleWord},
     recover::{Recovered, RecoveredExecution},
     state::StepId,
 };
@@ -121,6 +127,7 @@ pub struct Lane {
     /// Calls that wait until the commit of their attempt is durable.
     held: VecDeque<(CommitNo, CallNo, Call)>,
     suspects: Suspects,
+    schedules: Schedules,
     commit: CommitNo,
     durable: CommitNo,
     random: u64,
@@ -162,6 +169,7 @@ impl Kernel for Lane {
             Event::Edited(call, answer) => self.edited(now, call, answer, out),
             Event::Settled(call, answer) => self.settled_edit(now, call, answer, out),
             Event::Took(incarnation) => self.latest = Some(incarnation),
+            Event::Schedules(intended) => self.intended(now, *intended),
             Event::Durable(commit) => self.became_durable(now, commit, out),
             Event::Lease(until) => {
                 self.lease = until;
@@ -181,6 +189,7 @@ impl Lane {
         loop {
             self.look(now, out);
             self.end_those_over(now, out);
+            self.run_schedules(now, out);
             if !self.looks.is_empty() {
                 continue;
             }
@@ -197,11 +206,12 @@ impl Lane {
 
     /// The time at which the kernel needs a tick. `None`: it waits for other events only.
     pub fn next_wake(&self) -> Option<Mono> {
-        let suspect = self.suspects.next_wake();
-        match (self.agenda.first(), suspect) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        }
+        let wakes = [
+            self.agenda.first(),
+            self.suspects.next_wake(),
+            self.schedules.next_wake(),
+        ];
+        wakes.into_iter().flatten().min()
     }
 
     /// Whether an execution is live.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plugin_sdk::{Class, FencingToken, Mono, Now, operation::ExecutionId, workflow::MachineName};
-use prodspec_model::{Digest, IncarnationNo};
+use prodspec_model::{AssetId, Digest, IncarnationNo};
 use serde_json::Value;
 
 use super::{
@@ -13,6 +13,7 @@ use super::{
     state::{Execution, ExecutionNo, Phase, Step, StepId, Why},
 };
 use crate::{
+    cron::ScheduleRecord,
     definition::Workflow,
     record::{Does, Entry, Live, Output, StepRecord, What},
 };
@@ -43,6 +44,8 @@ pub struct Recovered {
     pub next: u64,
     /// The executions that have not ended, sorted by number.
     pub live: Vec<RecoveredExecution>,
+    /// The schedules, each with its asset.
+    pub schedules: Vec<(AssetId, ScheduleRecord)>,
     /// Digests of the definitions that are stored.
     pub definitions: Vec<Digest>,
 }
@@ -67,6 +70,7 @@ impl Lane {
             lane.next_execution = lane.next_execution.max(execution.id.n + 1);
             lane.add(now, execution, &mut interrupted);
         }
+        lane.restore_schedules(recovered.schedules);
         lane.shuffle(&mut interrupted);
         for id in interrupted {
             lane.interrupted(now, id, out);
@@ -98,6 +102,7 @@ impl Lane {
             next_call: 0,
             held: Default::default(),
             suspects: Default::default(),
+            schedules: Default::default(),
             commit: Default::default(),
             durable: Default::default(),
             // Any number other than zero, different for each owner.

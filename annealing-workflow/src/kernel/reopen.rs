@@ -1,7 +1,7 @@
 //! Restarts of executions that have ended: they are live again.
 
 use control_plane_store::records::By;
-use plugin_sdk::{Now, workflow::MachineName};
+use plugin_sdk::{Now, operation::StartCause, workflow::MachineName};
 
 use super::{
     Lane,
@@ -45,6 +45,11 @@ impl Lane {
         self.open_key(&mut ended, known, out);
         self.written_again(&ended, out);
         let no = ExecutionNo(id.n);
+        if let StartCause::Slot { schedule, at } = &ended.live.cause
+            && ended.live.key.is_some()
+        {
+            self.schedules.revived(schedule, *at);
+        }
         self.add(now, ended, &mut Vec::new());
         let begun = self.live.get(&no).into_iter();
         let begun: Vec<_> = begun.flat_map(|it| it.steps.keys().copied()).collect();
@@ -95,7 +100,7 @@ impl Lane {
             workflow: name.0,
             key: name.1,
             execution: ended.id.clone(),
-            input: digest(&ended.input),
+            input: digest(&ended.input, ended.live.operation),
             outcome: None,
             until: None,
         })));

@@ -75,6 +75,7 @@ impl Lane {
             _ => {}
         }
         self.rest(now, id);
+        self.forget_gathered(id);
         let Some(execution) = self.live.get_mut(&id.execution) else {
             return;
         };

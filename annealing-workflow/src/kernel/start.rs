@@ -9,6 +9,8 @@ use plugin_sdk::{
     workflow::{StateName, WorkflowName},
 };
 
+use prodspec_model::Digest;
+
 use super::{
     CHAIN, Lane,
     event::{Command, Effects, Record, Refused, Reply, digest},
@@ -19,6 +21,16 @@ use crate::{
     definition::{MachineNo, Outcome, Workflow},
     record::{Entry, KeyRecord, LaneRecord, Live, What},
 };
+
+/// An execution to start.
+pub(super) struct Starting {
+    pub(super) start: Start,
+    pub(super) workflow: Workflow,
+    /// The digest of the operation from which the workflow is compiled. `None`: it is a registered workflow.
+    pub(super) operation: Option<Digest>,
+    pub(super) cause: StartCause,
+    pub(super) chain: Vec<String>,
+}
 
 impl Lane {
     /// Starts an execution, or finds the one that its key has started.
@@ -39,11 +51,36 @@ impl Lane {
             return Ok(Reply::Taken);
         };
         start.check()?;
-        if let Some(found) = self.found(&start, known)? {
+        if let Some(found) = self.found(&start, None, known)? {
             return Ok(found);
         }
         let workflow = self.settings.workflows.get(&start.workflow).cloned();
         let workflow = workflow.ok_or_else(|| self.no_workflow(&start.workflow))?;
+        let starting = Starting {
+            start: *start,
+            workflow,
+            operation: None,
+            cause,
+            chain,
+        };
+        self.start_new(now, starting, by, out)
+    }
+
+    /// Starts an execution that was not started before.
+    pub(super) fn start_new(
+        &mut self,
+        now: Now,
+        starting: Starting,
+        by: &By,
+        out: &mut Effects,
+    ) -> Result<Reply, Refused> {
+        let Starting {
+            start,
+            workflow,
+            operation,
+            cause,
+            chain,
+        } = starting;
         if self.latest.is_none() {
             return Err(Refused::NoIntent);
         }
@@ -57,6 +94,7 @@ impl Lane {
         let id = ExecutionId::new(start.workflow.clone(), self.next_execution);
         let live = Live {
             definition: workflow.digest(),
+            operation,
             key: start.key.clone(),
             by: by.clone(),
             cause,
@@ -69,7 +107,7 @@ impl Lane {
             claims: Vec::new(),
             bound: None,
         };
-        self.begin_execution(now, id.clone(), workflow, *start, live, out);
+        self.begin_execution(now, id.clone(), workflow, start, live, out);
         Ok(Reply::Started {
             id,
             new: true,
@@ -81,6 +119,7 @@ impl Lane {
     pub(super) fn found(
         &self,
         start: &Start,
+        operation: Option<Digest>,
         known: Option<Box<KeyRecord>>,
     ) -> Result<Option<Reply>, Refused> {
         let Some(key) = &start.key else {
@@ -89,7 +128,11 @@ impl Lane {
         let name = (start.workflow.clone(), key.clone());
         let live = self.keys.get(&name).and_then(|no| self.live.get(no));
         let (id, input, outcome) = match (live, self.recent.get(&name), known) {
-            (Some(live), ..) => (live.id.clone(), digest(&live.input), None),
+            (Some(live), ..) => (
+                live.id.clone(),
+                digest(&live.input, live.live.operation),
+                None,
+            ),
             (None, Some(recent), _) => (
                 recent.execution.clone(),
                 recent.input,
@@ -100,7 +143,7 @@ impl Lane {
             }
             (None, None, None) => return Ok(None),
         };
-        match input == digest(&start.input) {
+        match input == digest(&start.input, operation) {
             true => Ok(Some(Reply::Started {
                 id,
                 new: false,
@@ -145,7 +188,7 @@ impl Lane {
         }
         if let Some(key) = &start.key {
             self.keys.insert((start.workflow.clone(), key.clone()), no);
-            let record = key_of(&id, &start, key);
+            let record = key_of(&id, &start, live.operation, key);
             out.records.push(Record::Key(Box::new(record)));
         }
         let started = Entry {
@@ -301,12 +344,12 @@ impl Execution {
 }
 
 /// The record of the key of a new execution.
-fn key_of(id: &ExecutionId, start: &Start, key: &Arc<str>) -> KeyRecord {
+fn key_of(id: &ExecutionId, start: &Start, operation: Option<Digest>, key: &Arc<str>) -> KeyRecord {
     KeyRecord {
         workflow: start.workflow.clone(),
         key: key.clone(),
         execution: id.clone(),
-        input: digest(&start.input),
+        input: digest(&start.input, operation),
         outcome: None,
         until: None,
     }

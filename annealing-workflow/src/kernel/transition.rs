@@ -2,7 +2,7 @@
 
 use control_plane_store::records::By;
 use jiff::Timestamp;
-use plugin_sdk::{Now, workflow::StateName};
+use plugin_sdk::{Now, operation::StartCause, workflow::StateName};
 
 use super::{
     CommitNo, Lane, RECENT,
@@ -105,7 +105,7 @@ impl Lane {
                 workflow: name.0.clone(),
                 key: name.1.clone(),
                 execution: execution.id.clone(),
-                input: super::event::digest(&execution.input),
+                input: super::event::digest(&execution.input, execution.live.operation),
                 outcome: Some(outcome.clone()),
                 until: None,
             };
@@ -126,8 +126,12 @@ impl Lane {
         }
         out.urgent = true;
         out.ended.push(ended);
-        if let plugin_sdk::operation::StartCause::Parent(parent) = &execution.live.cause {
-            self.child_ended(now, parent, &execution.id, &outcome, out);
+        match &execution.live.cause {
+            StartCause::Parent(parent) => {
+                self.child_ended(now, parent, &execution.id, &outcome, out);
+            }
+            StartCause::Slot { schedule, at } => self.schedules.ended(schedule, *at),
+            _ => {}
         }
     }
 }

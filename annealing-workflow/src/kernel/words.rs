@@ -28,9 +28,16 @@ impl Lane {
         let answer = match command {
             Command::Start { .. } => self.start(now, command, by, known, out),
             Command::Reopen(ended, machines) => self.reopen(now, *ended, machines, by, known, out),
+            Command::Operate {
+                start,
+                operation,
+                cause,
+            } => self.operate(now, *start, *operation, cause, by, known, out),
             Command::Say(execution, word) => self.said(now, &execution, &word, by, out),
             Command::Show(execution) => Ok(Reply::Shown(self.show(&execution).map(Box::new))),
             Command::ShowAll => Ok(Reply::All(self.show_all())),
+            Command::Schedule(asset, word) => self.said_of_schedule(now, &asset, word, by, out),
+            Command::ShowSchedules => Ok(Reply::Schedules(self.show_schedules(now))),
         };
         out.replies
             .push((reply, answer.unwrap_or_else(Reply::Refused)));
@@ -89,6 +96,12 @@ impl Lane {
         self.live_changed.insert(no);
         self.look_at(no, machines.into_iter().chain(begun));
         self.give_up_start(now, no, out);
+    }
+
+    /// Cancels the run of a slot, because the next slot replaces it.
+    pub(super) fn replace_run(&mut self, now: Now, no: ExecutionNo, out: &mut Effects) {
+        let by = By::new("control plane", "the next slot of its schedule replaces it");
+        self.cancel(now, no, Said { by, at: now.wall }, out);
     }
 
     /// Cancels the child execution of a cancelled step.

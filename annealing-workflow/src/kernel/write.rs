@@ -28,6 +28,7 @@ impl Lane {
                 log::write(&execution.id, &mut execution.log, entries, out);
             }
         }
+        self.schedules.write(out);
         if !out.records.is_empty() {
             self.commit = CommitNo(self.commit.0 + 1);
             out.commit = Some(self.commit);

@@ -29,6 +29,9 @@ pub struct Said {
 pub struct Live {
     /// Digest of the workflow's definition, to which the execution keeps.
     pub definition: Digest,
+    /// Digest of the operation that it runs. `None`: it runs a registered workflow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<Digest>,
     /// The key of the start. `None`: it had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<Arc<str>>,

@@ -11,6 +11,7 @@
 //! | `workflow-ended/{p}/{id}` | an execution that has ended, with its outcome | by retention |
 //! | `workflow-key/{p}/{digest}` | which execution a key has started | 30 days after the execution |
 //! | `workflow-old-key/{p}/{time} {digest}` | that a key may be forgotten from then on | with the key |
+//! | `workflow-schedule/{p}/{asset}` | the state of a schedule: [`ScheduleRecord`](crate::cron::ScheduleRecord) | when it is acknowledged that its asset is gone |
 //! | `workflow-log/{p}/{id} {n}` | log entries of one commit, from the number n on | with the execution |
 
 mod execution;

@@ -143,12 +143,35 @@ pub struct StepEdit {
     /// Whether fields that have other values by now are left alone, instead of refusing the whole edit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lenient: bool,
+    /// Maximum number of assets that they may change. `None`: 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blast_radius: Option<u32>,
+    /// Whether they wait for a machine that makes what several machines have gathered.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gathered: bool,
     /// The assets that were changed. `None`: the edit is not made, as far as is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assets: Option<Vec<AssetId>>,
     /// Whether the action has gone on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub over: bool,
+}
+
+impl StepEdit {
+    /// No changes yet, made once under `id`, after which the action has this outcome.
+    pub(crate) fn new(id: ChangeId, outcome: &StateName) -> Self {
+        Self {
+            id,
+            outcome: outcome.clone(),
+            edits: Vec::new(),
+            pauses: Vec::new(),
+            lenient: false,
+            blast_radius: None,
+            gathered: false,
+            assets: None,
+            over: false,
+        }
+    }
 }
 
 /// What the last answer of a machine left.

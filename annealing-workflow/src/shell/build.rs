@@ -84,6 +84,11 @@ impl<R: Runtime> Workflows<R> {
             dispatch: stack(ByCause),
         })
     }
+
+    /// Whether a function is registered under this name.
+    pub fn has_function(&self, name: &str) -> bool {
+        self.settings.functions.contains_key(name)
+    }
 }
 
 impl<R: Runtime> WorkflowsBuilder<R> {

@@ -64,6 +64,11 @@ impl<R: Runtime> Calls<R> {
         self.latest.no()
     }
 
+    /// The newest incarnation itself.
+    pub(super) fn incarnation(&self) -> &Incarnation {
+        &self.latest
+    }
+
     /// A newer incarnation is in force.
     pub(super) fn took(&mut self, incarnation: Incarnation) {
         let before = std::mem::replace(&mut self.latest, incarnation);

@@ -16,14 +16,15 @@ use plugin_sdk::{
     with_causes,
     workflow::{MachineName, WorkflowName},
 };
-use prodspec_model::{IncarnationNo, PartitionId};
+use prodspec_model::{AssetId, IncarnationNo, PartitionId, operation::Operation};
 
 use super::{Input, build::Workflows, recover};
 use crate::{
     definition::Outcome,
-    kernel::{Command, Refused, Reply, Say},
+    kernel::{Command, Refused, Reply, Say, ScheduleWord},
+    operation::{self, Operated},
     record::{Ended, Entry, KeyRecord, LogRecord, Output, StepRecord},
-    view::Execution,
+    view::{Execution, ScheduleState},
 };
 
 pub(crate) type Answer<T> = oneshot::Sender<T>;
@@ -84,6 +85,9 @@ pub enum AskError {
     /// The command does not fit. Nothing was changed.
     #[error(transparent)]
     Refused(#[from] Refused),
+    /// The operation cannot be run. Nothing was changed.
+    #[error(transparent)]
+    Operation(#[from] operation::Error),
     /// No execution with this id is known: it never was, or it ended long ago.
     #[error("no execution has the id {0}")]
     Unknown(ExecutionId),
@@ -183,6 +187,34 @@ impl<R: Runtime> Handle<R> {
         }
     }
 
+    /// Runs an operation under a name, once per key: the same key is the same execution, over restarts too. Returns once it
+    /// is durable.
+    ///
+    /// # Errors
+    /// When the operation cannot be compiled, calls a function that is not registered, or has the name of a registered
+    /// workflow; when the key has started another operation; when the workflows are not running in this process.
+    pub async fn run_operation(
+        &self,
+        name: impl Into<WorkflowName>,
+        operation: &Operation,
+        key: impl Into<Arc<str>>,
+        by: By,
+    ) -> Result<Started, AskError> {
+        let start = Start::of(name).key(key);
+        let functions = &self.workflows.settings.functions;
+        let operation = Operated::new(&start.workflow, operation, |it| functions.contains_key(it))?;
+        let known = self.known(&start.workflow, start.key.as_deref()).await?;
+        let command = Command::Operate {
+            start: Box::new(start),
+            operation: Box::new(operation),
+            cause: StartCause::Command,
+        };
+        match self.command(command, by, known).await? {
+            Reply::Started { id, new, outcome } => Ok(Started { id, new, outcome }),
+            _ => Err(self.no_answer()),
+        }
+    }
+
     /// What the store knows of the key of a start.
     async fn known(
         &self,
@@ -263,6 +295,33 @@ impl<R: Runtime> Handle<R> {
             Reply::All(all) => Ok(all),
             _ => Err(self.no_answer()),
         }
+    }
+
+    /// All schedules, sorted by asset: the next slot of each, what runs, and what became of the slots before.
+    ///
+    /// # Errors
+    /// When the workflows are not running in this process.
+    pub async fn schedules(&self) -> Result<Vec<ScheduleState>, AskError> {
+        let command = Command::ShowSchedules;
+        match self.command(command, By::default(), None).await? {
+            Reply::Schedules(all) => Ok(all),
+            _ => Err(self.no_answer()),
+        }
+    }
+
+    /// Gives a word to the schedule of an asset. Returns once it is durable.
+    ///
+    /// # Errors
+    /// When the asset has no schedule, or the word does not fit it now.
+    pub async fn say_to_schedule(
+        &self,
+        asset: &AssetId,
+        word: ScheduleWord,
+        by: By,
+    ) -> Result<(), AskError> {
+        self.command(Command::Schedule(asset.clone(), word), by, None)
+            .await?;
+        Ok(())
     }
 
     /// An execution that has ended. `None`: it is live, or is not kept any more.

@@ -16,7 +16,7 @@ use futures::{FutureExt, StreamExt, channel::mpsc::UnboundedReceiver, future::Bo
 use plugin_sdk::{Feed, FeedItem, Mono, operation::ExecutionId};
 
 use super::{
-    Input, build::Workflows, calls::Calls, fence, handle::Answer, retained::Retained,
+    Input, build::Workflows, calls::Calls, fence, handle::Answer, retained::Retained, schedules,
     writes::writes,
 };
 use crate::{
@@ -114,6 +114,8 @@ impl<R: Runtime> Session<R> {
     ) {
         self.perform();
         self.step(Event::Lease(lease));
+        let schedules = schedules::all(self.calls.incarnation());
+        self.step(Event::Schedules(Box::new(schedules)));
         let mut committing: Option<Committing> = None;
         while self.broken.is_none() {
             if committing.is_none() {
@@ -187,8 +189,12 @@ impl<R: Runtime> Session<R> {
             FeedItem::Lease(until) => self.step(Event::Lease(until)),
             FeedItem::Took(incarnation) => {
                 let no = incarnation.no();
+                let schedules = schedules::changed(self.calls.incarnation(), &incarnation);
                 self.calls.took(incarnation);
                 self.step(Event::Took(no));
+                if !schedules.schedules.is_empty() {
+                    self.step(Event::Schedules(Box::new(schedules)));
+                }
                 self.calls.spare(&self.kernel.referenced());
             }
             _ => {}

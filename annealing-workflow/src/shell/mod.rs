@@ -11,6 +11,7 @@ mod recover;
 mod request;
 mod retained;
 mod retention;
+mod schedules;
 mod writes;
 
 #[cfg(test)]

@@ -12,10 +12,11 @@ use plugin_sdk::{
     operation::ExecutionId,
     workflow::{MachineName, WorkflowName},
 };
-use prodspec_model::Digest;
+use prodspec_model::{AssetId, Digest};
 
 use super::{build::Workflows, writes::definition_key};
 use crate::{
+    cron::ScheduleRecord,
     definition::Workflow,
     kernel::{Recovered, RecoveredExecution},
     record::{Input, KeyRecord, LaneRecord, Live, LogRecord, Output, StepRecord},
@@ -51,9 +52,15 @@ pub(super) async fn recovered<R: Runtime>(
         live.push(execution(workflows, rewrites, id, workflow, stored.value).await?);
     }
     live.sort_by_key(|execution| execution.id.n);
+    let mut schedules = Vec::new();
+    for (name, stored) in record::load_all::<ScheduleRecord>(store, partition).await? {
+        rewrites.note(partition, &name, &stored);
+        schedules.push((AssetId::new(&name)?, stored.value));
+    }
     Ok(Recovered {
         next: lane.map_or(1, |lane| lane.value.next),
         live,
+        schedules,
         definitions: definitions.into_keys().collect(),
     })
 }

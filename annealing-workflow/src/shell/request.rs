@@ -40,6 +40,7 @@ pub(super) async fn request<R: Runtime>(
         .cause(run.cause)
         .with_input(run.input)
         .context(run.context)
+        .edits(run.edits)
         .cancelled(run.cancelled)
         .reader(reader);
     request.required = required;

@@ -7,6 +7,7 @@ use control_plane_store::{
 use prodspec_model::{Digest, PartitionId};
 
 use crate::{
+    cron::ScheduleRecord,
     definition::Workflow,
     kernel::Record,
     record::{Ended, Input, KeyRecord, Live, LogRecord, Output, StepRecord},
@@ -58,6 +59,12 @@ pub(super) fn writes(
             let name = ended.id.to_string();
             let gone = rewrites.delete::<Live>(partition, &name);
             return Ok(vec![gone, rewrites.put::<Ended>(partition, &name, &ended)?]);
+        }
+        Record::Schedule(asset, Some(schedule)) => {
+            rewrites.put(partition, asset.as_str(), &*schedule)?
+        }
+        Record::Schedule(asset, None) => {
+            rewrites.delete::<ScheduleRecord>(partition, asset.as_str())
         }
     };
     Ok(vec![one])

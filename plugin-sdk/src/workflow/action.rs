@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use prodspec_model::operation::Power;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -47,13 +48,23 @@ pub struct Action {
     /// The time for one attempt. `None`: the deadline of the function, which is 60 seconds unless it says otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt_deadline: Option<Duration>,
-    /// The time for the assets that the answer's edits change to be in sync. `None`: the action does not wait for them.
+    /// The time for the assets that the action's edits change to be in sync. `None`: the action does not wait for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settles: Option<Duration>,
     /// Maximum number of times that the action begins in one run of its machine; the next time its outcome is `expired`
     /// at once. `None`: only the limit of 10,000 transitions of an execution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_most: Option<u32>,
+    /// Whether the edits and pauses of the answer are kept for an action that [edits](Task::Edit), instead of being made
+    /// when the function has answered.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gathers: bool,
+    /// What an answer may contain, beside what the function itself declares. `None`: only the function says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub may: Option<Vec<Power>>,
+    /// Maximum number of assets that the edits of the action may change, as the dry run finds it. `None`: 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blast_radius: Option<u32>,
 }
 
 /// What an action does when it begins, with the outcomes that it can have.
@@ -78,6 +89,11 @@ pub enum Task {
         /// The machines whose edits are undone, in this order.
         machines: Vec<MachineName>,
     },
+    /// Makes all edits and pauses that machines have gathered, in one change. Outcomes: `done`, `failed`.
+    Edit {
+        /// The machines whose gathered edits are made.
+        machines: Vec<MachineName>,
+    },
     /// Starts a child execution and waits for its end. Outcomes: `done` if it succeeded, else `failed`.
     Start {
         /// The workflow of the child execution.
@@ -95,7 +111,9 @@ impl Task {
     /// execution is cancelled. Questions and timers are withdrawn instead.
     pub fn goes_on(&self) -> bool {
         match self {
-            Self::Call { .. } | Self::Restore { .. } | Self::Start { .. } => true,
+            Self::Call { .. } | Self::Restore { .. } | Self::Edit { .. } | Self::Start { .. } => {
+                true
+            }
             Self::Ask { .. } | Self::Wait { .. } => false,
         }
     }
@@ -129,6 +147,16 @@ impl Action {
         )
     }
 
+    /// Makes all edits and pauses that `machines` have [gathered](Self::gathers), in one change. Outcomes: `done` and
+    /// `failed`.
+    pub fn edits<M: Into<MachineName>>(machines: impl IntoIterator<Item = M>) -> Self {
+        let machines = machines.into_iter().map(Into::into).collect();
+        Self::new(
+            Task::Edit { machines },
+            [StateName::DONE, StateName::FAILED],
+        )
+    }
+
     /// Starts a child execution of `workflow` and waits for its end. Outcomes: `done` and `failed`.
     pub fn starts(workflow: impl Into<WorkflowName>) -> Self {
         let workflow = workflow.into();
@@ -154,6 +182,9 @@ impl Action {
             attempt_deadline: None,
             settles: None,
             at_most: None,
+            gathers: false,
+            may: None,
+            blast_radius: None,
             task,
         };
         action.outcomes(outcomes)
@@ -224,6 +255,28 @@ impl Action {
     #[must_use]
     pub fn attempt_deadline(mut self, time: Duration) -> Self {
         self.attempt_deadline = Some(time);
+        self
+    }
+
+    /// Keeps the edits and pauses of the answer for an action that [edits](Self::edits). Functions that are called before
+    /// that see them in [`FunctionRequest::edits`](crate::operation::FunctionRequest::edits).
+    #[must_use]
+    pub fn gathers(mut self) -> Self {
+        self.gathers = true;
+        self
+    }
+
+    /// Bounds what an answer may contain, beside what the function itself declares. Default: only the function says.
+    #[must_use]
+    pub fn may(mut self, powers: impl IntoIterator<Item = Power>) -> Self {
+        self.may = Some(powers.into_iter().collect());
+        self
+    }
+
+    /// Sets the maximum number of assets that the edits of the action may change. Default: 100.
+    #[must_use]
+    pub fn blast_radius(mut self, assets: u32) -> Self {
+        self.blast_radius = Some(assets);
         self
     }
 

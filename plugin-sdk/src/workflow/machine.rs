@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use prodspec_model::operation::Power;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -18,7 +19,7 @@ use super::{
 /// state of the machine.
 ///
 /// Most machines have one action, in the first state `waiting`. [`calls`](Self::calls), [`asks`](Self::asks),
-/// [`restores`](Self::restores), [`starts`](Self::starts) and [`waits`](Self::waits) make these. Machines of several
+/// [`restores`](Self::restores), [`edits`](Self::edits), [`starts`](Self::starts) and [`waits`](Self::waits) make these. Machines of several
 /// steps, and loops, are made with [`new`](Self::new) and [`on`](Self::on). Nothing is checked before the workflow is
 /// built.
 ///
@@ -88,6 +89,26 @@ impl Machine {
         machines: impl IntoIterator<Item = M>,
     ) -> Self {
         Self::single(name, Action::restores(machines))
+    }
+
+    /// Makes all edits and pauses that `machines` have [gathered](Self::gathers), in one change. States: `waiting`, `done`,
+    /// `failed`.
+    ///
+    /// ```
+    /// use plugin_sdk::workflow::{Machine, is};
+    ///
+    /// let machines = [
+    ///     Machine::calls("place", "place").gathers(),
+    ///     Machine::calls("check", "headroom").gathers().when(is("place", "done")), // sees the edits of `place`
+    ///     Machine::edits("edit", ["place", "check"]).when(is("check", "done")),
+    /// ];
+    /// # assert!(machines[0].actions.values().all(|action| action.gathers));
+    /// ```
+    pub fn edits<M: Into<MachineName>>(
+        name: impl Into<MachineName>,
+        machines: impl IntoIterator<Item = M>,
+    ) -> Self {
+        Self::single(name, Action::edits(machines))
     }
 
     /// Starts a child execution of `workflow` and waits for its end. States: `waiting`, `done`, `failed`.
@@ -172,6 +193,24 @@ impl Machine {
     #[must_use]
     pub fn attempt_deadline(self, time: Duration) -> Self {
         self.first_action(|action| action.attempt_deadline(time))
+    }
+
+    /// Keeps the edits and pauses of the answer for a machine that [edits](Self::edits). See [`Action::gathers`].
+    #[must_use]
+    pub fn gathers(self) -> Self {
+        self.first_action(Action::gathers)
+    }
+
+    /// Bounds what an answer may contain, beside what the function itself declares. See [`Action::may`].
+    #[must_use]
+    pub fn may(self, powers: impl IntoIterator<Item = Power>) -> Self {
+        self.first_action(|action| action.may(powers))
+    }
+
+    /// Sets the maximum number of assets that the edits may change. Default: 100. See [`Action::blast_radius`].
+    #[must_use]
+    pub fn blast_radius(self, assets: u32) -> Self {
+        self.first_action(|action| action.blast_radius(assets))
     }
 
     /// Bounds a loop to this number of rounds. Adds the state `expired`. See [`Action::at_most`].

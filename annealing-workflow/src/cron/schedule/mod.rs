@@ -192,9 +192,30 @@ impl Schedule {
             self.slots = slots;
             self.move_to(now, now);
         }
-        self.changed |= wanted != self.record.wanted;
+        self.changed |= wanted != self.record.wanted || self.record.orphan.is_some();
         self.record.wanted = wanted;
+        self.record.orphan = None;
         Ok(())
+    }
+
+    /// Notes that the asset left intent. The schedule goes on as before, and says since when it is an orphan.
+    pub fn left(&mut self, now: Timestamp) {
+        self.changed |= self.record.orphan.is_none();
+        self.record.orphan.get_or_insert(now);
+    }
+
+    /// The slot that is open at `now` and has not started, as of the last decision. For readers:
+    /// [`decide`](Self::decide) says what to do.
+    pub fn open_slot(&self, now: Timestamp) -> Option<Timestamp> {
+        let newest = self.slots.newest_by(now)?;
+        let in_time = self.deadline(newest).is_none_or(|at| at > now);
+        let open = newest > self.record.closed_to && in_time && self.record.paused.is_none();
+        open.then_some(newest)
+    }
+
+    /// The first slot after `now`, whether or not it is going to start. `None`: no more slots are left.
+    pub fn next_slot(&self, now: Timestamp) -> Option<Timestamp> {
+        self.slots.next(now)
     }
 
     /// Pauses the schedule: nothing starts, and slots that fall into the pause never will. While it is paused already,

@@ -2,7 +2,10 @@
 
 use control_plane_store::{Record, records::By};
 use jiff::Timestamp;
-use prodspec_model::{operation::Concurrency, tolerant};
+use prodspec_model::{
+    operation::{Concurrency, CronOperation, History, Operation},
+    tolerant,
+};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
@@ -11,7 +14,7 @@ use super::{
     StartedSlots,
 };
 
-/// The state of one schedule, stored as `schedule/{partition}/{asset}`.
+/// The state of one schedule, stored as `workflow-schedule/{partition}/{asset}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScheduleRecord {
     /// The content of the asset that was seen last. It stays in force if the asset leaves intent.
@@ -34,10 +37,14 @@ pub struct ScheduleRecord {
     /// Set while an operator has paused the schedule. `None`: slots start.
     #[serde(default)]
     pub paused: Option<Paused>,
+    /// Time at which the asset left intent. The schedule goes on with what it wanted last, until a person acknowledges
+    /// that it is gone. `None`: it is in intent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub orphan: Option<Timestamp>,
 }
 
 impl Record for ScheduleRecord {
-    const KIND: &'static str = "schedule";
+    const KIND: &'static str = "workflow-schedule";
 }
 
 impl ScheduleRecord {
@@ -51,6 +58,7 @@ impl ScheduleRecord {
             running: Vec::new(),
             counts: Counts::default(),
             paused: None,
+            orphan: None,
         }
     }
 }
@@ -69,6 +77,9 @@ pub struct Wanted {
     /// What happens when a slot opens while another one runs. Default: [`Concurrency::Forbid`].
     #[serde(default, deserialize_with = "concurrency")]
     pub concurrency: Concurrency,
+    /// Numbers of ended runs that are kept. The schedule does not look at it.
+    #[serde(default)]
+    pub history: History,
     /// What a slot starts, as the asset has it. The schedule does not look at it.
     #[serde(default)]
     pub template: Value,
@@ -82,8 +93,29 @@ impl Wanted {
             zone: None,
             starting_deadline_secs: None,
             concurrency: Concurrency::default(),
+            history: History::default(),
             template: Value::Null,
         }
+    }
+
+    /// What an asset with this content wants.
+    pub fn of(content: &CronOperation) -> Self {
+        Self {
+            cron: content.schedule.cron.clone(),
+            zone: Some(content.schedule.zone.clone()),
+            starting_deadline_secs: content.starting_deadline_secs,
+            concurrency: content.concurrency,
+            history: content.history,
+            template: serde_json::to_value(&content.template).unwrap_or_default(),
+        }
+    }
+
+    /// The operation that a slot runs.
+    ///
+    /// # Errors
+    /// If the template is no operation, such as one that a newer program version wrote.
+    pub fn operation(&self) -> Result<Operation, serde_json::Error> {
+        Operation::deserialize(&self.template)
     }
 
     /// The slots of the expression in the zone. For checks before a seal, too.

@@ -8,18 +8,18 @@ use prodspec_model::AssetId;
 
 use super::*;
 
-fn editor(name: &str) -> Function {
+pub(super) fn editor(name: &str) -> Function {
     let mut function = function(name, Repeat::Safe, Guard::Advisory);
     function.info = function.info.may(Power::edit("m.yaml", "schema.*"));
     function
 }
 
-fn edit(field: &str, was: u32, to: u32) -> Answer {
+pub(super) fn edit(field: &str, was: u32, to: u32) -> Answer {
     let path = format!("schema.{field}").parse().unwrap();
     Answer::new().edit("m.yaml", FieldEdit::set("m.yaml#0", path, was, to))
 }
 
-fn made() -> Result<Made, plugin::Error> {
+pub(super) fn made() -> Result<Made, plugin::Error> {
     Ok(Made {
         assets: vec![AssetId::new("schema/main").unwrap()],
         left_alone: Vec::new(),

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use plugin_sdk::{operation::ExecutionId, workflow::MachineName};
+use prodspec_model::AssetId;
 use serde_json::Value;
 
 use super::*;
+use crate::cron::ScheduleRecord;
 use crate::record::{Ended, KeyRecord, LaneRecord, Live, LogRecord, Output, StepRecord};
 
 /// What is durable.
@@ -20,6 +22,7 @@ pub(super) struct Stored {
     pub(super) logs: BTreeMap<(ExecutionId, u32), LogRecord>,
     pub(super) keys: BTreeMap<String, KeyRecord>,
     pub(super) ended: BTreeMap<ExecutionId, Ended>,
+    pub(super) schedules: BTreeMap<AssetId, ScheduleRecord>,
 }
 
 impl Stored {
@@ -47,6 +50,10 @@ impl Stored {
                 self.live.remove(&ended.id);
                 self.ended.insert(ended.id.clone(), *ended);
             }
+            Record::Schedule(asset, Some(schedule)) => {
+                drop(self.schedules.insert(asset, *schedule))
+            }
+            Record::Schedule(asset, None) => drop(self.schedules.remove(&asset)),
         }
     }
 
@@ -70,6 +77,7 @@ impl Stored {
         Recovered {
             next: self.lane.next,
             live,
+            schedules: self.schedules.clone().into_iter().collect(),
             definitions: self.definitions.keys().copied().collect(),
         }
     }

@@ -15,9 +15,11 @@ use plugin_sdk::{
 
 use super::{stored::Stored, *};
 use crate::{
+    cron::Wanted,
     record::{Ended, KeyRecord},
     view,
 };
+use prodspec_model::AssetId;
 
 /// A call in flight.
 #[derive(Debug, Clone)]
@@ -50,6 +52,8 @@ pub(super) struct World {
     next_reply: u64,
     commits: usize,
     urgent: usize,
+    /// The schedules that intent has.
+    pub(super) intent: BTreeMap<AssetId, Wanted>,
 }
 
 impl World {
@@ -103,8 +107,10 @@ impl World {
             next_reply: 0,
             commits: 0,
             urgent: 0,
+            intent: BTreeMap::new(),
         };
         world.lease(Duration::from_secs(1 << 30));
+        world.tell();
         world
     }
 
@@ -234,6 +240,7 @@ impl World {
         );
         self.take(effects);
         self.lease(Duration::from_secs(1 << 30));
+        self.tell();
     }
 
     pub(super) fn lease(&mut self, time: Duration) {
@@ -258,7 +265,9 @@ impl World {
         let no = ReplyNo(self.next_reply);
         self.next_reply += 1;
         let name = match &command {
-            Command::Start { start, .. } => Some((&start.workflow, &start.key)),
+            Command::Start { start, .. } | Command::Operate { start, .. } => {
+                Some((&start.workflow, &start.key))
+            }
             Command::Reopen(ended, _) => Some((&ended.id.workflow, &ended.live.key)),
             _ => None,
         };

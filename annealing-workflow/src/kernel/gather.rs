@@ -1,0 +1,182 @@
+//! Edits that steps gather, and the one change that makes all of them.
+
+use plugin_sdk::{
+    Now,
+    operation::{Answer, Limit, PauseAsset, SourceEdit},
+    workflow::{MachineName, StateName, Task},
+};
+
+use super::{
+    Lane,
+    edit::{change_id, radius},
+    event::Effects,
+    state::{Execution, Phase, StepId},
+};
+use crate::record::StepEdit;
+
+impl Execution {
+    /// What the steps have gathered that is not made yet, in the order of the machines.
+    fn open_gathered(&self) -> impl Iterator<Item = (&MachineName, &StepEdit)> {
+        self.steps.iter().filter_map(|(machine, step)| {
+            let edit = step.edit.as_deref().filter(|edit| edit.gathered)?;
+            Some((self.machine_name(*machine), edit))
+        })
+    }
+
+    /// The edits that the steps have gathered and that are not made yet.
+    pub(super) fn gathered_edits(&self) -> Vec<SourceEdit> {
+        let edits = self.open_gathered().map(|(_, edit)| &edit.edits);
+        edits.flatten().cloned().collect()
+    }
+
+    fn gathers(&self, id: StepId) -> bool {
+        self.action(id.machine).is_some_and(|action| action.gathers)
+    }
+
+    /// Why the edits of an answer cannot be added to those of the steps before.
+    fn misfit(&self, own: &MachineName, answer: &Answer) -> Option<String> {
+        let mut before = 0;
+        for (other, gathered) in self.open_gathered() {
+            before += gathered.edits.len();
+            for (theirs, ours) in gathered
+                .edits
+                .iter()
+                .flat_map(|theirs| answer.edits.iter().map(move |ours| (theirs, ours)))
+            {
+                if theirs.source != ours.source {
+                    return Some(format!(
+                        "`{other}` edits `{}` and `{own}` edits `{}`; all edits of an operation go to one source",
+                        theirs.source.0, ours.source.0
+                    ));
+                }
+                if theirs.edit.overlaps(&ours.edit) && !same(theirs, ours) {
+                    return Some(format!(
+                        "`{other}` and `{own}` set one field to different values: `{}` and `{}`; let one of them set it",
+                        theirs.edit, ours.edit
+                    ));
+                }
+            }
+        }
+        let all = Limit::EDITS.check(before + answer.edits.len());
+        all.err().map(|over| over.to_string())
+    }
+}
+
+/// Whether two edits give one field the same value.
+fn same(one: &SourceEdit, other: &SourceEdit) -> bool {
+    one.edit.path == other.edit.path && one.edit.to == other.edit.to
+}
+
+/// Adds edits, without those that are there, and pauses.
+fn add(to: &mut StepEdit, edits: &[SourceEdit], pauses: &[PauseAsset]) {
+    for new in edits {
+        if !to.edits.iter().any(|known| known.edit.overlaps(&new.edit)) {
+            to.edits.push(new.clone());
+        }
+    }
+    to.pauses.extend_from_slice(pauses);
+}
+
+impl Lane {
+    /// Whether the step keeps its edits for another one.
+    pub(super) fn gathers(&self, id: StepId) -> bool {
+        self.live
+            .get(&id.execution)
+            .is_some_and(|execution| execution.gathers(id))
+    }
+
+    /// Checks that the edits of an answer can be added to those of the steps before.
+    ///
+    /// # Errors
+    /// If two steps set one field to different values, or edit different sources.
+    pub(super) fn fits_gathered(&self, id: StepId, answer: &Answer) -> Result<(), String> {
+        let Some(execution) = self.live.get(&id.execution).filter(|it| it.gathers(id)) else {
+            return Ok(());
+        };
+        match execution.misfit(execution.machine_name(id.machine), answer) {
+            Some(why) => Err(why),
+            None => Ok(()),
+        }
+    }
+
+    /// Keeps the edits and pauses of an answer for the step that makes them.
+    pub(super) fn gather(&mut self, now: Now, id: StepId, answer: &Answer) {
+        let Some(execution) = self.live.get_mut(&id.execution) else {
+            return;
+        };
+        let change = change_id(execution, id);
+        let outcome = &answer.outcome;
+        if let Some(step) = execution.steps.get_mut(&id.machine) {
+            // A loop adds to what it has gathered before.
+            let before = step.edit.take().filter(|edit| edit.gathered);
+            let mut edit = before.unwrap_or_else(|| Box::new(StepEdit::new(change, outcome)));
+            edit.gathered = true;
+            edit.over = true;
+            add(&mut edit, &answer.edits, &answer.pauses);
+            step.edit = Some(edit);
+        }
+        self.conclude(now, id, outcome);
+    }
+
+    /// Makes what machines have gathered, in one change. Nothing gathered is nothing to do.
+    pub(super) fn make_gathered(
+        &mut self,
+        now: Now,
+        id: StepId,
+        machines: &[MachineName],
+        out: &mut Effects,
+    ) {
+        let Some(execution) = self.live.get_mut(&id.execution) else {
+            return;
+        };
+        if execution.live.paused.is_some() {
+            return self.enter(now, id, Phase::Due, None);
+        }
+        let mut all = StepEdit::new(change_id(execution, id), &StateName::from(StateName::DONE));
+        all.blast_radius = radius(execution, id);
+        for (machine, gathered) in execution.open_gathered() {
+            if machines.contains(machine) {
+                add(&mut all, &gathered.edits, &gathered.pauses);
+            }
+        }
+        if all.edits.is_empty() && all.pauses.is_empty() {
+            return self.conclude(now, id, &all.outcome);
+        }
+        if let Some(step) = execution.steps.get_mut(&id.machine) {
+            step.edit = Some(Box::new(all));
+        }
+        self.make_edit(now, id, out);
+    }
+
+    /// Notes that what machines have gathered is made.
+    pub(super) fn gathered_made(&mut self, id: StepId) {
+        let Some(execution) = self.live.get_mut(&id.execution) else {
+            return;
+        };
+        let Some(Task::Edit { machines }) = execution.action(id.machine).map(|it| &it.task) else {
+            return;
+        };
+        let machines = machines
+            .iter()
+            .filter_map(|name| execution.workflow.machine_no(name));
+        for machine in machines.collect::<Vec<_>>() {
+            let step = execution.steps.get_mut(&machine);
+            if let Some(edit) = step
+                .and_then(|step| step.edit.as_mut())
+                .filter(|it| it.gathered)
+            {
+                edit.gathered = false;
+                self.dirty.insert(StepId { machine, ..id });
+            }
+        }
+    }
+
+    /// Forgets what a step has gathered, because it runs again.
+    pub(super) fn forget_gathered(&mut self, id: StepId) {
+        if let Some(step) = self.step_mut(id)
+            && step.edit.as_ref().is_some_and(|edit| edit.gathered)
+        {
+            step.edit = None;
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Operations: pipelines of functions, as workflows.
+//!
+//! An [`Operation`] compiles to a workflow with one machine per step, one after the other, and a last machine that makes
+//! what the steps have gathered in one edit. So claims, restarts, history and explanations are those of workflows.
+//!
+//! ```
+//! use annealing_workflow::operation::compile;
+//! use prodspec_model::operation::{Operation, PipelineStep, Power};
+//!
+//! let grow = Operation::pipeline([
+//!     PipelineStep::new("measure", "peak-usage"),
+//!     PipelineStep::new("grow", "grow-elsewhere"),
+//! ])
+//! .may([Power::edit("manifest.yaml", "clusters.*.replicas")]);
+//! let workflow = compile(&"grow".into(), &grow)?;
+//! let names: Vec<_> = workflow.numbers().map(|it| workflow.machine(it).name.as_str()).collect();
+//! assert_eq!(names, ["measure", "grow", "edit-sources"]);
+//! # Ok::<(), annealing_workflow::operation::Error>(())
+//! ```
+
+mod error;
+#[cfg(test)]
+mod tests;
+mod valid;
+
+use std::{collections::BTreeSet, time::Duration};
+
+use plugin_sdk::{
+    operation::Powers,
+    workflow::{Machine, MachineName, StateName, WorkflowName, any, is},
+};
+use prodspec_model::{Digest, operation::Operation};
+
+pub use self::{
+    error::{Error, Problem},
+    valid::valid,
+};
+use crate::definition::Workflow;
+
+/// The machine that makes the gathered edits. No step can have this name.
+pub const EDIT: &str = "edit-sources";
+
+/// Compiles an operation to a workflow named `name`.
+///
+/// # Errors
+/// All problems of the operation: no steps, two steps with one name, a name of a wrong form, a power that cannot be read.
+pub fn compile(name: &WorkflowName, operation: &Operation) -> Result<Workflow, Error> {
+    let problems = problems(operation).into_iter();
+    let problems: Vec<Problem> = problems.map(|(_, problem)| problem).collect();
+    if !problems.is_empty() {
+        return Err(Error::new(name, problems));
+    }
+    let mut workflow = Workflow::new(name.clone());
+    let mut before: Option<MachineName> = None;
+    let steps = operation.pipeline.iter().map(|step| &*step.name);
+    for step in &operation.pipeline {
+        let mut machine = Machine::calls(&*step.name, &step.function)
+            .input(step.input.clone())
+            .gathers()
+            .may(operation.may.iter().cloned());
+        if let Some(limit) = step.retry_limit {
+            machine = machine.retry_limit(limit);
+        }
+        if let Some(before) = before.replace(MachineName::from(&*step.name)) {
+            machine = machine.when(is(before, StateName::DONE));
+        }
+        workflow = workflow.machine(machine);
+    }
+    let mut edit = Machine::edits(EDIT, steps.clone())
+        .blast_radius(operation.blast_radius.unwrap_or(Operation::BLAST_RADIUS));
+    if let Some(before) = before {
+        edit = edit.when(is(before, StateName::DONE));
+    }
+    let mut bad = Vec::new();
+    if let Some(seconds) = operation.settle_secs {
+        edit = edit.settles(Duration::from_secs(seconds));
+        let ends = [
+            StateName::OVERWRITTEN,
+            StateName::ROLLED_BACK,
+            StateName::EXPIRED,
+        ];
+        bad.push(is(EDIT, ends));
+    }
+    let workflow = workflow.machine(edit).ends_well(is(EDIT, StateName::DONE));
+    let workflow = match bad.is_empty() {
+        true => workflow,
+        false => workflow.ends_badly(any(bad)),
+    };
+    workflow
+        .build()
+        .map_err(|error| Error::new(name, vec![Problem::Workflow(error)]))
+}
+
+/// What is wrong with an operation by itself, each with the place. Empty: it can be compiled, unless it is over a limit of
+/// workflows.
+fn problems(operation: &Operation) -> Vec<(String, Problem)> {
+    let mut problems = Vec::new();
+    if operation.pipeline.is_empty() {
+        problems.push(("pipeline".to_owned(), Problem::Empty));
+    }
+    let mut names = BTreeSet::new();
+    for (at, step) in operation.pipeline.iter().enumerate() {
+        let mut problem = |problem| problems.push((format!("pipeline[{at}].name"), problem));
+        if let Err(invalid) = MachineName::new(&step.name) {
+            problem(Problem::Name(invalid));
+        }
+        if step.name == EDIT {
+            problem(Problem::Reserved);
+        }
+        if !names.insert(&step.name) {
+            problem(Problem::Duplicate(step.name.clone()));
+        }
+    }
+    for (at, power) in operation.may.iter().enumerate() {
+        if let Err(invalid) = Powers::read([power]) {
+            problems.push((format!("may[{at}]"), Problem::Power(invalid)));
+        }
+    }
+    problems
+}
+
+/// The steps of an operation whose functions are not registered, each with the place.
+fn unknown_functions(
+    operation: &Operation,
+    is_registered: impl Fn(&str) -> bool,
+) -> Vec<(String, Problem)> {
+    let steps = operation.pipeline.iter().enumerate();
+    let unknown = steps.filter(|(_, step)| !is_registered(&step.function));
+    let unknown = unknown.map(|(at, step)| {
+        let problem = Problem::Function {
+            step: step.name.clone(),
+            function: step.function.clone(),
+        };
+        (format!("pipeline[{at}].function"), problem)
+    });
+    unknown.collect()
+}
+
+/// All problems of an operation, each with the place in it: also functions that are not registered, and limits of
+/// workflows.
+fn all_problems(
+    name: &WorkflowName,
+    operation: &Operation,
+    is_registered: impl Fn(&str) -> bool,
+) -> Vec<(String, Problem)> {
+    let mut all = problems(operation);
+    if all.is_empty()
+        && let Err(error) = compile(name, operation)
+    {
+        let over = error.problems.into_iter();
+        all.extend(over.map(|problem| ("pipeline".to_owned(), problem)));
+    }
+    all.extend(unknown_functions(operation, is_registered));
+    all
+}
+
+/// An operation that is ready to run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Operated {
+    /// The workflow that the operation compiles to.
+    pub workflow: Workflow,
+    /// The digest of the operation as it was asked for.
+    pub digest: Digest,
+}
+
+impl Operated {
+    /// Makes an operation ready to run.
+    ///
+    /// # Errors
+    /// All problems of the operation, functions that are not registered included.
+    pub(crate) fn new(
+        name: &WorkflowName,
+        operation: &Operation,
+        is_registered: impl Fn(&str) -> bool,
+    ) -> Result<Self, Error> {
+        let problems = all_problems(name, operation, is_registered).into_iter();
+        let problems: Vec<Problem> = problems.map(|(_, problem)| problem).collect();
+        if !problems.is_empty() {
+            return Err(Error::new(name, problems));
+        }
+        let workflow = compile(name, operation)?;
+        let digest = digest(operation);
+        Ok(Self { workflow, digest })
+    }
+}
+
+/// The digest of an operation's content.
+pub(crate) fn digest(operation: &Operation) -> Digest {
+    let json = serde_json::to_vec(operation).unwrap_or_default();
+    Digest::of(&json)
+}
