@@ -17,7 +17,9 @@ use plugin_sdk::{
     service::{AllTargets, ByCause, Checks, Healthy, Proceed, StackService},
 };
 use prodspec_gen::{Pipeline, Table, pipeline};
-use prodspec_model::{Message, PartitionId, TypeName, id::InvalidId, rollout::RolloutPolicy};
+use prodspec_model::{
+    Message, PartitionId, TypeName, id::InvalidId, operation::CronOperation, rollout::RolloutPolicy,
+};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
@@ -345,7 +347,12 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
         let runtime = self.runtime.ok_or(BuildError::NoRuntime)?;
         let partition = PartitionId::new(&self.partition)?;
         let store = self.store.ok_or(BuildError::NoStore)?;
-        let builder = of_policies(partition.clone(), self.no_stall);
+        let workflows = Workflows::builder(runtime.clone(), partition.clone(), store.clone());
+        let steps = self.workflows.into_iter();
+        let workflows = steps
+            .fold(workflows, |builder, step| step(builder))
+            .build()?;
+        let builder = own_validators(partition.clone(), self.no_stall, workflows.clone());
         let table = |name: &String| Table::new(name, store.clone(), partition.clone());
         let tables = self.tables.iter().map(table);
         let builder = tables.fold(builder, pipeline::Builder::table);
@@ -364,11 +371,6 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
         let strategist = steps
             .fold(strategist, |builder, step| step(builder))
             .build();
-        let workflows = Workflows::builder(runtime.clone(), partition.clone(), store.clone());
-        let steps = self.workflows.into_iter();
-        let workflows = steps
-            .fold(workflows, |builder, step| step(builder))
-            .build()?;
         let shared = Arc::new(Shared {
             runtime: runtime.clone(),
             partition: partition.clone(),
@@ -402,13 +404,19 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
     }
 }
 
-/// A pipeline that knows rollout policies and refuses those that would stall.
-fn of_policies(partition: PartitionId, no_stall: NoStall) -> pipeline::Builder {
+/// A pipeline that knows rollout policies and schedules, and refuses those that would stall or cannot run.
+fn own_validators<R: Runtime>(
+    partition: PartitionId,
+    no_stall: NoStall,
+    workflows: Arc<Workflows<R>>,
+) -> pipeline::Builder {
     let policies = AssetType::<RolloutPolicy>::new()
         .modelled_only()
         .valid(policy::valid);
     Pipeline::builder(partition)
         .asset_type(policies)
+        .asset_type(AssetType::<CronOperation>::new().modelled_only())
+        .validator(workflow::Schedules(workflows))
         .validator(no_stall)
 }
 

@@ -80,6 +80,8 @@ mod documents {
     struct PolicyLayer;
     #[doc = include_str!("../../docs/rollouts.md")]
     struct Rollouts;
+    #[doc = include_str!("../../docs/schedule.md")]
+    struct Schedule;
     #[doc = include_str!("../../docs/validator.md")]
     struct Validator;
     #[doc = include_str!("../../docs/workflow.md")]

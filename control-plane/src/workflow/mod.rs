@@ -4,6 +4,7 @@
 //! [`ControlPlaneBuilder::workflow`](crate::ControlPlaneBuilder::workflow) beside the functions that it calls, and started with
 //! [`Handle::start`]. The page "Write a workflow" shows all of it.
 
+mod operations;
 mod port;
 
 use std::{sync::Arc, time::Duration};
@@ -16,10 +17,11 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 pub use annealing_workflow::{
-    AskError, Config, Refused, Say, Settled, Started,
+    AskError, Config, Refused, Say, ScheduleWord, Settled, Started,
+    cron::{Counts, Paused},
     definition::{Definition, Error, Exploration, FalseClause, Outcome, Workflow},
     record::{Ended, Entry, What},
-    view::{Execution, Wait, WaitFor},
+    view::{Execution, ScheduleState, Wait, WaitFor},
 };
 pub use plugin_sdk::{
     Class, Dispatch, DispatchPlugin, DispatchRequest, OperationFunction, Probe,
@@ -33,6 +35,11 @@ pub use plugin_sdk::{
         is, not,
     },
 };
+pub use prodspec_model::operation::{
+    Concurrency, CronOperation, History, Operation, PipelineStep, Schedule,
+};
+
+pub(crate) use operations::Schedules;
 
 use crate::{
     By,

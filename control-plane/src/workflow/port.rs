@@ -93,7 +93,11 @@ impl<R: Runtime> Port<R> {
         prepared: &PreparedEdit,
     ) -> Result<Made, plugin::Error> {
         let desk = self.desk()?;
-        let edit = SourceEdit::new(source, prepared.by.clone()).held_by(prepared.holder.clone());
+        let mut edit =
+            SourceEdit::new(source, prepared.by.clone()).held_by(prepared.holder.clone());
+        if let Some(assets) = prepared.edit.blast_radius {
+            edit = edit.blast_radius(usize::try_from(assets).unwrap_or(usize::MAX));
+        }
         let id = prepared.edit.id.clone();
         if !prepared.edit.lenient {
             let fields = prepared.edit.edits.iter().map(|edit| edit.edit.clone());

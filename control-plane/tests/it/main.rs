@@ -8,6 +8,7 @@ mod edits;
 mod intent;
 mod lifecycle;
 mod lost;
+mod operations;
 mod order;
 mod people;
 mod plan;

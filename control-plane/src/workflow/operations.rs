@@ -1,0 +1,81 @@
+//! Operations and schedules, as programs talk to them.
+
+use std::sync::Arc;
+
+use annealing_workflow::{Workflows, operation::valid};
+use control_plane_runtime::Runtime;
+use plugin_sdk::{AssetView, Problems, Validator, workflow::WorkflowName};
+use prodspec_model::{
+    AssetId, Message,
+    operation::{CronOperation, Operation},
+};
+
+use super::{ScheduleState, ScheduleWord, Started};
+use crate::{
+    By,
+    handle::{self, Handle},
+};
+
+/// Refuses schedules that cannot run with the registered functions. It is there whatever other validators are: a schedule
+/// that is sealed runs.
+pub(crate) struct Schedules<R>(pub(crate) Arc<Workflows<R>>);
+
+impl<R: Runtime> Validator for Schedules<R> {
+    fn name(&self) -> &str {
+        "schedules"
+    }
+
+    fn validate_asset(&self, view: &AssetView<'_>, problems: &mut Problems) {
+        if view.asset().type_str() != CronOperation::TYPE {
+            return;
+        }
+        match view.asset().payload::<CronOperation>() {
+            Ok(cron) => valid(&cron, view, problems, |name| self.0.has_function(name)),
+            Err(error) => problems.push(view.problem(error)),
+        }
+    }
+}
+
+/// Operations and schedules.
+impl<R: Runtime> Handle<R> {
+    /// Runs an operation under a name, once per key: the same key is the same execution, over restarts too. Returns once it
+    /// is durable. The execution is that of a workflow: wait for it, show it, and give it words like any other.
+    ///
+    /// # Errors
+    /// If the operation has a problem, such as a function that is not registered, or has the name of a registered workflow;
+    /// if the key has started another operation; if there is no incarnation yet, or this process does not own the partition.
+    pub async fn run_operation(
+        &self,
+        name: impl Into<WorkflowName>,
+        operation: &Operation,
+        key: impl Into<Arc<str>>,
+        by: By,
+    ) -> Result<Started, handle::Error> {
+        let lane = self.lane().await?;
+        Ok(lane.run_operation(name, operation, key, by).await?)
+    }
+
+    /// All schedules, sorted by asset: the next slot of each, what runs, what became of the slots before, and whether it is
+    /// an orphan, whose asset has left intent.
+    ///
+    /// # Errors
+    /// If there is no incarnation yet, or this process does not own the partition.
+    pub async fn schedules(&self) -> Result<Vec<ScheduleState>, handle::Error> {
+        Ok(self.lane().await?.schedules().await?)
+    }
+
+    /// Pauses or resumes the schedule of an asset, or acknowledges that its asset is meant to be gone. Returns once it is
+    /// durable.
+    ///
+    /// # Errors
+    /// If the asset has no schedule, the word does not fit it now, or this process does not own the partition.
+    pub async fn say_to_schedule(
+        &self,
+        asset: &AssetId,
+        word: ScheduleWord,
+        by: By,
+    ) -> Result<(), handle::Error> {
+        let lane = self.lane().await?;
+        Ok(lane.say_to_schedule(asset, word, by).await?)
+    }
+}
