@@ -11,6 +11,7 @@ pub mod rate;
 mod scope;
 pub mod serialize;
 pub mod solver;
+pub mod succeeded;
 
 pub use calendar::CalendarLayer;
 pub use monitoring::MonitoringLayer;
@@ -18,3 +19,4 @@ pub use rate::RateLayer;
 pub use scope::{Scope, Types};
 pub use serialize::SerializeLayer;
 pub use solver::DependencySolverLayer;
+pub use succeeded::{Succeeded, SucceededLayer};

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod bridge;
 mod config;
 pub mod cron;
 pub mod definition;
@@ -13,4 +14,6 @@ pub mod watch;
 
 pub use config::Config;
 pub use kernel::{Refused, Say, ScheduleWord, Settled};
-pub use shell::{AskError, Attached, BuildError, Handle, Started, Workflows, WorkflowsBuilder};
+pub use shell::{
+    AskError, Attached, BuildError, Executions, Handle, Started, Workflows, WorkflowsBuilder,
+};

@@ -7,24 +7,31 @@ use annealing_strategist::{
     Strategist, StrategistBuilder,
     policy::{self, NoStall},
 };
-use annealing_workflow::{Workflows, WorkflowsBuilder, definition::Workflow};
+use annealing_workflow::{
+    Executions, Workflows, WorkflowsBuilder, bridge::OperationPlugin, definition::Workflow,
+};
 use control_plane_runtime::{Runtime, TokioRuntime};
 use control_plane_store::{Store, incarnations::Incarnations, owner::ProcessId};
 use plugin_sdk::{
-    AddonType, AssetType, Blobs, CheckRequest, Dispatch, DispatchRequest, EditableSource,
-    Generator, Health, HealthRequest, OperationFunction, Probe, SelectRequest, Selection,
-    SourceOfTruth, Validator, Verdict,
+    AddonType, AssetPlugin, AssetType, Blobs, CheckRequest, Dispatch, DispatchRequest,
+    EditableSource, Generator, Health, HealthRequest, OperationFunction, Probe, SelectRequest,
+    Selection, SourceOfTruth, Turndown, Validator, Verdict,
     service::{AllTargets, ByCause, Checks, Healthy, Proceed, StackService},
 };
 use prodspec_gen::{Pipeline, Table, pipeline};
 use prodspec_model::{
-    Message, PartitionId, TypeName, id::InvalidId, operation::CronOperation, rollout::RolloutPolicy,
+    Message, PartitionId, TypeName,
+    id::InvalidId,
+    operation::{CronOperation, Operation},
+    rollout::RolloutPolicy,
 };
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 use crate::{generate, plane::ControlPlane, rollout, shared::Shared, workflow};
 
+/// Time that the run of a workflow may take before the push that waits for it counts as failed. The run goes on then.
+const RUN: Duration = Duration::from_secs(24 * 3600);
 /// Number of newest incarnations that are kept by default.
 const KEEP: usize = 100;
 
@@ -84,6 +91,7 @@ pub struct ControlPlaneBuilder<R = TokioRuntime> {
     enforcement: Vec<Enforcement<R>>,
     strategy: Vec<Strategy<R>>,
     workflows: Vec<Lanes<R>>,
+    executions: Executions<R>,
     no_stall: NoStall,
 }
 
@@ -119,6 +127,7 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
             enforcement: Vec::new(),
             strategy: Vec::new(),
             workflows: Vec::new(),
+            executions: Executions::default(),
             no_stall: NoStall::standard(),
         }
     }
@@ -212,6 +221,18 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
         self.enforcement(|builder| builder.asset_plugin_named(Ok(name), plugin))
     }
 
+    /// Registers a plugin whose push runs a workflow, such as [`WorkflowPlugin`](crate::workflow::WorkflowPlugin) or
+    /// [`FreshPlugin`](crate::workflow::FreshPlugin), for the assets whose payload is a `T`. It is also their turndown,
+    /// counts as guarded, because the lane takes no call of an old owner, and a push of it may take 24 hours.
+    pub fn bridge<T: Message, P: AssetPlugin + Turndown + Clone>(
+        self,
+        plugin: impl FnOnce(Executions<R>) -> P,
+    ) -> Self {
+        let plugin = Plugin::with_turndown(plugin(self.executions()));
+        let plugin = plugin.guarded();
+        self.asset_plugin::<T>(plugin.adjust(|config| config.push_total = RUN))
+    }
+
     /// Sets the checks that every push has to pass, as a tower stack around `base`. Without this call there are no
     /// checks. [`Checks::assemble`] calls `layers`, and so learns the names of the checks.
     pub fn checks<S: StackService<CheckRequest, Verdict>>(
@@ -263,6 +284,12 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
     /// Registers a workflow under its name. New executions get it; live ones keep to the one that they began with.
     pub fn workflow(self, workflow: Workflow) -> Self {
         self.lanes(|builder| builder.workflow(workflow))
+    }
+
+    /// The executions of the control plane under construction, for plugins and checks that run workflows: they are
+    /// registered before anything runs.
+    pub fn executions(&self) -> Executions<R> {
+        self.executions.clone()
     }
 
     /// Sets in which class a step of a workflow starts, whether it waits, and what it takes, as a tower stack around a
@@ -343,7 +370,10 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
     ///
     /// # Errors
     /// [`BuildError`] if a part is missing, or parts do not fit together.
-    pub fn build(self) -> Result<ControlPlane<R>, BuildError> {
+    pub fn build(mut self) -> Result<ControlPlane<R>, BuildError> {
+        if !self.types.contains_key(Operation::TYPE) {
+            self = self.bridge::<Operation, _>(OperationPlugin::new);
+        }
         let runtime = self.runtime.ok_or(BuildError::NoRuntime)?;
         let partition = PartitionId::new(&self.partition)?;
         let store = self.store.ok_or(BuildError::NoStore)?;
@@ -379,7 +409,7 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
             pipeline,
             strategist,
             workflows,
-            lane: watch::Sender::new(None),
+            executions: self.executions,
             keep: self.keep,
             owned: watch::Sender::new(None),
             desk: watch::Sender::new(None),
@@ -416,7 +446,7 @@ fn own_validators<R: Runtime>(
     Pipeline::builder(partition)
         .asset_type(policies)
         .asset_type(AssetType::<CronOperation>::new().modelled_only())
-        .validator(workflow::Schedules(workflows))
+        .validator(workflow::Operations(workflows))
         .validator(no_stall)
 }
 

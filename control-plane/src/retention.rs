@@ -61,7 +61,7 @@ async fn remove_old<R: Runtime>(
     // nothing is removed.
     let (rollouts, lane) = (
         shared.rollouts.borrow().clone(),
-        shared.lane.borrow().clone(),
+        shared.executions.running(),
     );
     let (Some(rollouts), Some(lane)) = (rollouts, lane) else {
         return Ok(Removed::default());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use annealing_strategist::{Handle as Rollouts, Strategist};
-use annealing_workflow::{Handle as Lane, Workflows};
+use annealing_workflow::{Executions, Workflows};
 use control_plane_store::{Store, incarnations::Incarnations};
 use prodspec_gen::Pipeline;
 use prodspec_model::PartitionId;
@@ -26,8 +26,8 @@ pub(crate) struct Shared<R> {
     /// The desk for edits of sources; `None` while this process does not own the partition.
     pub(crate) desk: watch::Sender<Option<Arc<Desk<R>>>>,
     pub(crate) workflows: Arc<Workflows<R>>,
-    /// Handle to workflows; `None` while this process does not own the partition.
-    pub(crate) lane: watch::Sender<Option<Lane<R>>>,
+    /// Executions, while this process owns the partition.
+    pub(crate) executions: Executions<R>,
     /// Handle to rollouts; `None` while this process does not own the partition.
     pub(crate) rollouts: watch::Sender<Option<Rollouts<R>>>,
 }

@@ -46,6 +46,11 @@ impl Plugin {
         }
     }
 
+    /// Wraps a plugin that can also remove its resources.
+    pub fn with_turndown(plugin: impl AssetPlugin + Turndown + Clone) -> Self {
+        Self::new(plugin.clone()).turndown(plugin)
+    }
+
     /// Sets the code that removes the resources of turned-down assets from production. Default: none, and assets of the
     /// type cannot be turned down.
     pub fn turndown(mut self, turndown: impl Turndown) -> Self {

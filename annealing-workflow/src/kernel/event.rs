@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use plugin_sdk::{
     Dispatch, DispatchRequest, Mono,
     operation::{
-        EffectKey, ExecutionId, Fence, Probed, Ran, Requirement, SourceEdit, Start, StartCause,
+        AssetRun, EffectKey, ExecutionId, Fence, Join, Probed, Ran, Requirement, SourceEdit, Start,
+        StartCause,
     },
     plugin,
     workflow::{MachineName, StateName, WorkflowName},
@@ -97,6 +98,10 @@ pub enum Command {
         /// The reason.
         cause: StartCause,
     },
+    /// Joins the live run of a workflow for an asset, or starts one, which may run an operation.
+    Join(Box<Join>, Option<Box<Operated>>),
+    /// Shows the runs of a workflow for an asset.
+    Runs(WorkflowName, AssetId),
     /// A word for a live execution.
     Say(ExecutionId, Say),
     /// Restarts machines of an execution that has ended, as the store has it: it is live again.
@@ -231,6 +236,10 @@ pub enum Reply {
         /// How it ended. `None`: it is live.
         outcome: Option<Outcome>,
     },
+    /// The run that a caller has joined.
+    Joined(Box<AssetRun>),
+    /// The runs of a workflow for an asset.
+    Runs(Vec<AssetRun>),
     /// The word was taken.
     Taken,
     /// One execution. `None`: it is not live.
@@ -312,6 +321,13 @@ pub enum Refused {
     /// There is no incarnation yet, so there is no intent to work on.
     #[error("there is no incarnation yet; seal one first")]
     NoIntent,
+}
+
+impl Refused {
+    /// Whether the same command may be accepted later, without a change of anything that people make.
+    pub(crate) fn passes(&self) -> bool {
+        matches!(self, Self::TooMany(_) | Self::NoIntent)
+    }
 }
 
 /// A change of the stored data.

@@ -19,6 +19,7 @@ mod queue;
 mod recover;
 mod reopen;
 mod restart;
+mod runs;
 mod schedule;
 mod show;
 mod start;

@@ -39,6 +39,7 @@ impl Lane {
             operation: Some(operation.digest),
             cause,
             chain: Vec::new(),
+            content: None,
         };
         self.start_new(now, starting, by, out)
     }

@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use plugin_sdk::{Class, FencingToken, Mono, Now, operation::ExecutionId, workflow::MachineName};
+use plugin_sdk::{
+    Class, FencingToken, Mono, Now,
+    operation::{AssetRun, ExecutionId},
+    workflow::MachineName,
+};
 use prodspec_model::{AssetId, Digest, IncarnationNo};
 use serde_json::Value;
 
@@ -29,6 +33,8 @@ pub struct RecoveredExecution {
     pub live: Live,
     /// Its input.
     pub input: Value,
+    /// If it runs for an asset, the runs in the record of its key.
+    pub runs: Vec<AssetRun>,
     /// The records of its machines.
     pub steps: BTreeMap<MachineName, StepRecord>,
     /// What its machines left.
@@ -132,6 +138,7 @@ impl Lane {
             workflow: stored.workflow,
             live: Box::new(stored.live),
             input: stored.input,
+            runs: stored.runs,
             position,
             start: None,
             steps: BTreeMap::new(),

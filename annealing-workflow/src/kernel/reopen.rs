@@ -95,7 +95,10 @@ impl Lane {
             ended.live.key = None;
             return;
         }
-        self.recent.remove(&name);
+        let recent = self.recent.remove(&name);
+        let record = recent.or(known.map(|known| *known));
+        ended.runs = record.map(|it| it.runs).unwrap_or_default();
+        super::runs::live_again(&mut ended.runs, &ended.id);
         out.records.push(Record::Key(Box::new(KeyRecord {
             workflow: name.0,
             key: name.1,
@@ -103,6 +106,7 @@ impl Lane {
             input: digest(&ended.input, ended.live.operation),
             outcome: None,
             until: None,
+            runs: ended.runs.clone(),
         })));
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use control_plane_store::records::By;
 use plugin_sdk::{
     Now,
-    operation::{ExecutionId, Start, StartCause},
+    operation::{AssetRun, ExecutionId, Start, StartCause},
     workflow::{StateName, WorkflowName},
 };
 
@@ -30,6 +30,8 @@ pub(super) struct Starting {
     pub(super) operation: Option<Digest>,
     pub(super) cause: StartCause,
     pub(super) chain: Vec<String>,
+    /// If it runs for an asset: the content, and the runs before.
+    pub(super) content: Option<(Digest, Vec<AssetRun>)>,
 }
 
 impl Lane {
@@ -62,6 +64,7 @@ impl Lane {
             operation: None,
             cause,
             chain,
+            content: None,
         };
         self.start_new(now, starting, by, out)
     }
@@ -80,6 +83,7 @@ impl Lane {
             operation,
             cause,
             chain,
+            content,
         } = starting;
         if self.latest.is_none() {
             return Err(Refused::NoIntent);
@@ -107,7 +111,24 @@ impl Lane {
             claims: Vec::new(),
             bound: None,
         };
-        self.begin_execution(now, id.clone(), workflow, start, live, out);
+        let runs = content.map(|(content, before)| {
+            super::runs::with_next(before, AssetRun::new(content, id.clone(), now.wall))
+        });
+        let execution = Execution {
+            id: id.clone(),
+            position: workflow.first(),
+            workflow,
+            live: Box::new(live),
+            input: start.input,
+            runs: runs.unwrap_or_default(),
+            start: None,
+            steps: Default::default(),
+            context: Default::default(),
+            transitions: 0,
+            log: LogHead::default(),
+            taken_over: false,
+        };
+        self.begin_execution(now, execution, out);
         Ok(Reply::Started {
             id,
             new: true,
@@ -163,15 +184,7 @@ impl Lane {
         Refused::UnknownWorkflow(name.clone(), known.join(", "))
     }
 
-    fn begin_execution(
-        &mut self,
-        now: Now,
-        id: ExecutionId,
-        workflow: Workflow,
-        start: Start,
-        live: Live,
-        out: &mut Effects,
-    ) {
+    fn begin_execution(&mut self, now: Now, execution: Execution, out: &mut Effects) {
         let no = ExecutionNo(self.next_execution);
         self.next_execution += 1;
         let next = self.next_execution;
@@ -179,38 +192,27 @@ impl Lane {
         out.records
             .retain(|record| !matches!(record, Record::Lane(_)));
         out.records.push(Record::Lane(LaneRecord { next }));
-        if self.stored.insert(workflow.digest()) {
-            out.records.push(Record::Definition(workflow.clone()));
+        if self.stored.insert(execution.workflow.digest()) {
+            let definition = execution.workflow.clone();
+            out.records.push(Record::Definition(definition));
         }
-        if !start.input.is_null() {
-            out.records
-                .push(Record::Input(id.clone(), start.input.clone()));
+        let id = execution.id.clone();
+        if !execution.input.is_null() {
+            let input = execution.input.clone();
+            out.records.push(Record::Input(id.clone(), input));
         }
-        if let Some(key) = &start.key {
-            self.keys.insert((start.workflow.clone(), key.clone()), no);
-            let record = key_of(&id, &start, live.operation, key);
+        if let Some(record) = execution.key_record(None) {
+            self.keys
+                .insert((record.workflow.clone(), record.key.clone()), no);
             out.records.push(Record::Key(Box::new(record)));
         }
         let started = Entry {
             at: now.wall,
             machine: None,
-            what: What::Started(live.by.clone()),
+            what: What::Started(execution.live.by.clone()),
         };
         self.log.entry(no).or_default().push(started);
-        let machines: Vec<_> = workflow.numbers().collect();
-        let execution = Execution {
-            id: id.clone(),
-            position: workflow.first(),
-            workflow,
-            live: Box::new(live),
-            input: start.input,
-            start: None,
-            steps: Default::default(),
-            context: Default::default(),
-            transitions: 0,
-            log: LogHead::default(),
-            taken_over: false,
-        };
+        let machines: Vec<_> = execution.workflow.numbers().collect();
         self.ids.insert(id, no);
         self.live.insert(no, execution);
         self.live_changed.insert(no);
@@ -321,6 +323,19 @@ impl Lane {
 }
 
 impl Execution {
+    /// The record of its key. `None`: it has none.
+    pub(super) fn key_record(&self, outcome: Option<Outcome>) -> Option<KeyRecord> {
+        Some(KeyRecord {
+            workflow: self.id.workflow.clone(),
+            key: self.live.key.clone()?,
+            execution: self.id.clone(),
+            input: digest(&self.input, self.live.operation),
+            outcome,
+            until: None,
+            runs: self.runs.clone(),
+        })
+    }
+
     /// The start of the child execution of a machine.
     fn child(&self, machine: MachineNo, workflow: &WorkflowName) -> Command {
         let input = self.action(machine).map(|action| action.input.clone());
@@ -340,17 +355,5 @@ impl Execution {
             cause: StartCause::Parent(self.id.clone()),
             chain,
         }
-    }
-}
-
-/// The record of the key of a new execution.
-fn key_of(id: &ExecutionId, start: &Start, operation: Option<Digest>, key: &Arc<str>) -> KeyRecord {
-    KeyRecord {
-        workflow: start.workflow.clone(),
-        key: key.clone(),
-        execution: id.clone(),
-        input: digest(&start.input, operation),
-        outcome: None,
-        until: None,
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use jiff::Timestamp;
 use plugin_sdk::{
     Claim, Class, Delay, Mono, Now,
-    operation::{EffectKey, ExecutionId, Requirement},
+    operation::{AssetRun, EffectKey, ExecutionId, Requirement},
     workflow::{Action, MachineName, StateName},
 };
 use prodspec_model::IncarnationNo;
@@ -47,6 +47,8 @@ pub(super) struct Execution {
     pub(super) workflow: Workflow,
     pub(super) live: Box<Live>,
     pub(super) input: Value,
+    /// If it runs for an asset, the newest run for each of its contents, with this one last.
+    pub(super) runs: Vec<AssetRun>,
     pub(super) position: Position,
     /// The start, which waits until the dispatch stack lets the execution begin, and then holds its claims. `None`: it
     /// did not wait, and holds nothing.

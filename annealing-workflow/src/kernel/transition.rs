@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     definition::Outcome,
-    record::{Ended, Entry, KeyRecord, Live, Said, What},
+    record::{Ended, Entry, Live, Said, What},
 };
 
 impl Lane {
@@ -85,7 +85,7 @@ impl Lane {
         // Write what has changed while the execution is still there.
         self.rest(now, StepId::start(id));
         self.write_steps(now, Some(id), out);
-        let Some(execution) = self.live.remove(&id) else {
+        let Some(mut execution) = self.live.remove(&id) else {
             return;
         };
         self.touched.remove(&id);
@@ -98,17 +98,10 @@ impl Lane {
             what: What::Ended(outcome.to_string()),
         });
         self.ids.remove(&execution.id);
-        if let Some(key) = &execution.live.key {
-            let name = (execution.id.workflow.clone(), key.clone());
+        execution.run_ended(&outcome);
+        if let Some(record) = execution.key_record(Some(outcome.clone())) {
+            let name = (record.workflow.clone(), record.key.clone());
             self.keys.remove(&name);
-            let record = KeyRecord {
-                workflow: name.0.clone(),
-                key: name.1.clone(),
-                execution: execution.id.clone(),
-                input: super::event::digest(&execution.input, execution.live.operation),
-                outcome: Some(outcome.clone()),
-                until: None,
-            };
             self.recent_until
                 .push_back((now.mono + RECENT, name.0.clone(), name.1.clone()));
             self.recent.insert(name, record.clone());

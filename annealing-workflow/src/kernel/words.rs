@@ -33,6 +33,11 @@ impl Lane {
                 operation,
                 cause,
             } => self.operate(now, *start, *operation, cause, by, known, out),
+            Command::Join(join, operation) => self.join(now, *join, operation, by, known, out),
+            Command::Runs(workflow, asset) => {
+                let name = (workflow, KeyRecord::of_asset(&asset));
+                Ok(Reply::Runs(self.runs_of(&name, known)))
+            }
             Command::Say(execution, word) => self.said(now, &execution, &word, by, out),
             Command::Show(execution) => Ok(Reply::Shown(self.show(&execution).map(Box::new))),
             Command::ShowAll => Ok(Reply::All(self.show_all())),

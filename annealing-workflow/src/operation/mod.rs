@@ -29,11 +29,11 @@ use plugin_sdk::{
     operation::Powers,
     workflow::{Machine, MachineName, StateName, WorkflowName, any, is},
 };
-use prodspec_model::{Digest, operation::Operation};
+use prodspec_model::{AssetId, Digest, operation::Operation};
 
 pub use self::{
     error::{Error, Problem},
-    valid::valid,
+    valid::{valid, valid_operation},
 };
 use crate::definition::Workflow;
 
@@ -188,4 +188,19 @@ impl Operated {
 pub(crate) fn digest(operation: &Operation) -> Digest {
     let json = serde_json::to_vec(operation).unwrap_or_default();
     Digest::of(&json)
+}
+
+/// The name under which the operation of an asset runs: its id, with dots for other characters, after `prefix` if it does
+/// not begin with a letter or a digit.
+pub(crate) fn name_of(asset: &AssetId, prefix: &str) -> WorkflowName {
+    let allowed = |it: char| it.is_ascii_alphanumeric() || "-._".contains(it);
+    let id = asset.as_str();
+    let prefix = match id.starts_with(|it: char| it.is_ascii_alphanumeric()) {
+        true => "",
+        false => prefix,
+    };
+    let all = prefix.chars().chain(id.chars());
+    let name = all.map(|it| if allowed(it) { it } else { '.' });
+    let name: String = name.take(plugin_sdk::workflow::MAX_NAME).collect();
+    WorkflowName::from(&*name)
 }

@@ -1,9 +1,9 @@
-//! Checks a schedule before it is sealed.
+//! Checks operations and schedules before they are sealed.
 
 use plugin_sdk::{AssetView, Problems, with_causes};
-use prodspec_model::operation::CronOperation;
+use prodspec_model::operation::{CronOperation, Operation};
 
-use super::all_problems;
+use super::{all_problems, name_of};
 use crate::cron::{Error, Wanted};
 
 /// Checks that the expression, the time zone and the deadline of a schedule can be used, and that its operation can be run
@@ -27,6 +27,20 @@ pub fn valid(
 ) {
     for (field, message) in wrong(cron, is_registered) {
         problems.push(view.problem(message).field(format!("payload.{field}")));
+    }
+}
+
+/// Checks that an operation which is an asset can be run by a control plane with these functions.
+pub fn valid_operation(
+    operation: &Operation,
+    view: &AssetView<'_>,
+    problems: &mut Problems,
+    is_registered: impl Fn(&str) -> bool,
+) {
+    let name = name_of(&view.asset().id(), "operation");
+    for (field, problem) in all_problems(&name, operation, is_registered) {
+        let problem = view.problem(problem.to_string());
+        problems.push(problem.field(format!("payload.{field}")));
     }
 }
 

@@ -9,7 +9,7 @@
 //! | `workflow-step/{p}/{id} {machine}` | the state of a machine that has begun | with the execution |
 //! | `workflow-output/{p}/{id} {machine}` | the output and context that its last answer left | with the execution |
 //! | `workflow-ended/{p}/{id}` | an execution that has ended, with its outcome | by retention |
-//! | `workflow-key/{p}/{digest}` | which execution a key has started | 30 days after the execution |
+//! | `workflow-key/{p}/{digest}` | which execution a key has started | 30 days after the execution; never if it is the key of an asset |
 //! | `workflow-old-key/{p}/{time} {digest}` | that a key may be forgotten from then on | with the key |
 //! | `workflow-schedule/{p}/{asset}` | the state of a schedule: [`ScheduleRecord`](crate::cron::ScheduleRecord) | when it is acknowledged that its asset is gone |
 //! | `workflow-log/{p}/{id} {n}` | log entries of one commit, from the number n on | with the execution |
@@ -22,8 +22,11 @@ use std::sync::Arc;
 
 use control_plane_store::Record as StoreRecord;
 use jiff::Timestamp;
-use plugin_sdk::{operation::ExecutionId, workflow::WorkflowName};
-use prodspec_model::Digest;
+use plugin_sdk::{
+    operation::{AssetRun, ExecutionId},
+    workflow::WorkflowName,
+};
+use prodspec_model::{AssetId, Digest};
 use serde::{Deserialize, Serialize};
 
 use crate::definition::Outcome;
@@ -72,6 +75,10 @@ pub struct KeyRecord {
     /// Time from which on the key may be forgotten. `None`: the execution, or its history, is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
+    /// If the key is an asset, the newest run for each of its newest 16 contents, the last started one last. Such a key is
+    /// never forgotten.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<AssetRun>,
 }
 
 impl StoreRecord for KeyRecord {
@@ -97,6 +104,11 @@ impl OldKey {
 }
 
 impl KeyRecord {
+    /// The key of the runs of a workflow for an asset.
+    pub fn of_asset(asset: &AssetId) -> Arc<str> {
+        format!("asset {asset}").into()
+    }
+
     /// The name of the record of a key: a digest, because keys may be long and contain any character.
     ///
     /// ```

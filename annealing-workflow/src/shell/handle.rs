@@ -12,7 +12,7 @@ use control_plane_store::{
 };
 use futures::channel::{mpsc::UnboundedSender, oneshot};
 use plugin_sdk::{
-    operation::{ExecutionId, Start, StartCause},
+    operation::{AssetRun, ExecutionId, Join, Runs, Start, StartCause},
     with_causes,
     workflow::{MachineName, WorkflowName},
 };
@@ -211,6 +211,41 @@ impl<R: Runtime> Handle<R> {
         };
         match self.command(command, by, known).await? {
             Reply::Started { id, new, outcome } => Ok(Started { id, new, outcome }),
+            _ => Err(self.no_answer()),
+        }
+    }
+
+    /// Joins the live run of a workflow for an asset, or starts one. Returns once it is durable. A continuation gets the
+    /// newest run for its content, if none is live.
+    ///
+    /// # Errors
+    /// When the start does not fit, or the workflows are not running in this process.
+    pub async fn join(&self, join: Join, by: By) -> Result<AssetRun, AskError> {
+        let workflow = &join.start.workflow;
+        let functions = &self.workflows.settings.functions;
+        let operation = join.operation.as_ref();
+        let operation = operation
+            .map(|operation| Operated::new(workflow, operation, |it| functions.contains_key(it)))
+            .transpose()?;
+        let key = KeyRecord::of_asset(&join.asset);
+        let known = self.known(workflow, Some(&key)).await?;
+        let command = Command::Join(Box::new(join), operation.map(Box::new));
+        match self.command(command, by, known).await? {
+            Reply::Joined(run) => Ok(*run),
+            _ => Err(self.no_answer()),
+        }
+    }
+
+    /// The runs of a workflow for an asset.
+    ///
+    /// # Errors
+    /// When the workflows are not running in this process.
+    pub async fn runs(&self, workflow: &WorkflowName, asset: &AssetId) -> Result<Runs, AskError> {
+        let key = KeyRecord::of_asset(asset);
+        let known = self.known(workflow, Some(&key)).await?;
+        let command = Command::Runs(workflow.clone(), asset.clone());
+        match self.command(command, By::default(), known).await? {
+            Reply::Runs(runs) => Ok(Runs::new(self.workflows.runtime.now().wall, runs)),
             _ => Err(self.no_answer()),
         }
     }

@@ -3,6 +3,7 @@
 mod build;
 mod calls;
 mod edits;
+mod executions;
 mod fence;
 mod handle;
 mod history;
@@ -32,6 +33,7 @@ use prodspec_model::Incarnation;
 
 pub use self::{
     build::{BuildError, Workflows, WorkflowsBuilder},
+    executions::Executions,
     handle::{AskError, Handle, Started},
 };
 use self::{

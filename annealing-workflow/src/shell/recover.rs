@@ -37,9 +37,10 @@ pub(super) async fn recovered<R: Runtime>(
     for (name, stored) in record::load_all::<Live>(store, partition).await? {
         rewrites.note(partition, &name, &stored);
         let id: ExecutionId = name.parse()?;
-        if let Some(key) = &stored.value.key {
-            load_key(workflows, rewrites, &id.workflow, key).await?;
-        }
+        let known = match &stored.value.key {
+            Some(key) => load_key(workflows, rewrites, &id.workflow, key).await?,
+            None => None,
+        };
         let digest = stored.value.definition;
         let workflow = match definitions.get(&digest) {
             Some(known) => Workflow::clone(known),
@@ -49,7 +50,9 @@ pub(super) async fn recovered<R: Runtime>(
                 read
             }
         };
-        live.push(execution(workflows, rewrites, id, workflow, stored.value).await?);
+        let mut read = execution(workflows, rewrites, id, workflow, stored.value).await?;
+        read.runs = known.map(|known| known.runs).unwrap_or_default();
+        live.push(read);
     }
     live.sort_by_key(|execution| execution.id.n);
     let mut schedules = Vec::new();
@@ -114,6 +117,7 @@ pub(super) async fn execution<R: Runtime>(
         steps: of_machines::<R, StepRecord>(workflows, rewrites, &id).await?,
         outputs: of_machines::<R, Output>(workflows, rewrites, &id).await?,
         input: input.map(|input| input.value.0).unwrap_or_default(),
+        runs: Vec::new(),
         id,
         workflow,
         live,

@@ -103,7 +103,9 @@ pub(super) async fn of_execution<R: Runtime>(
     if let Some(key) = &kept.key {
         let name = KeyRecord::name(&kept.id.workflow, key);
         let known = record::load::<KeyRecord>(&*workflows.store, partition, &name).await?;
-        if let Some(mut known) = known.filter(|it| it.value.execution == kept.id) {
+        // R41: the keys of assets stay.
+        let goes = |it: &KeyRecord| it.execution == kept.id && it.runs.is_empty();
+        if let Some(mut known) = known.filter(|it| goes(&it.value)) {
             let until = now.checked_add(KEY).unwrap_or(Timestamp::MAX);
             known.value.until = Some(until);
             writes.push(known.rewrite(partition, &name)?);

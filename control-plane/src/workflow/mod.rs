@@ -14,10 +14,10 @@ use annealing_workflow::Handle as Lane;
 use control_plane_runtime::Runtime;
 use plugin_sdk::FencingToken;
 use serde_json::Value;
-use tokio::sync::watch;
 
 pub use annealing_workflow::{
-    AskError, Config, Refused, Say, ScheduleWord, Settled, Started,
+    AskError, Config, Executions, Refused, Say, ScheduleWord, Settled, Started,
+    bridge::{FreshPlugin, OperationPlugin, WorkflowPlugin},
     cron::{Counts, Paused},
     definition::{Definition, Error, Exploration, FalseClause, Outcome, Workflow},
     record::{Ended, Entry, What},
@@ -26,8 +26,9 @@ pub use annealing_workflow::{
 pub use plugin_sdk::{
     Class, Dispatch, DispatchPlugin, DispatchRequest, OperationFunction, Probe,
     operation::{
-        Answer, EffectKey, ExecutionId, Fence, FunctionInfo, FunctionRequest, Note, Power, Probed,
-        Ran, Repeat, Required, Requirement, Start, StartCause, from_fn,
+        Answer, AssetRun, AssetRuns, EffectKey, ExecutionId, Fence, FunctionInfo, FunctionRequest,
+        Join, Note, Power, Probed, Ran, Repeat, Required, Requirement, RunEnd, Runs, Start,
+        StartCause, from_fn,
     },
     service::{ByCause, DispatchLayer, FunctionService},
     workflow::{
@@ -39,7 +40,7 @@ pub use prodspec_model::operation::{
     Concurrency, CronOperation, History, Operation, PipelineStep, Schedule,
 };
 
-pub(crate) use operations::Schedules;
+pub(crate) use operations::Operations;
 
 use crate::{
     By,
@@ -56,7 +57,7 @@ pub(crate) async fn while_owner<R: Runtime>(
     token: FencingToken,
     enforcement: Enforcement<R>,
 ) {
-    let _running = Running(&shared.lane);
+    let _running = Running(&shared.executions);
     loop {
         let (attached, handle) = shared
             .workflows
@@ -65,18 +66,18 @@ pub(crate) async fn while_owner<R: Runtime>(
             shared: shared.clone(),
             enforcer: enforcement.clone(),
         });
-        shared.lane.send_replace(Some(handle));
+        shared.executions.set(Some(handle));
         attached.with_intent(intent).run().await;
         shared.runtime.sleep(AGAIN).await;
     }
 }
 
 /// Withdraws the handle to workflows when it is dropped.
-struct Running<'s, R>(&'s watch::Sender<Option<Lane<R>>>);
+struct Running<'s, R: Runtime>(&'s Executions<R>);
 
-impl<R> Drop for Running<'_, R> {
+impl<R: Runtime> Drop for Running<'_, R> {
     fn drop(&mut self) {
-        self.0.send_replace(None);
+        self.0.set(None);
     }
 }
 
@@ -85,8 +86,7 @@ impl<R: Runtime> Handle<R> {
     async fn lane(&self) -> Result<Lane<R>, handle::Error> {
         // Executions work on intent, so there are none before the first incarnation.
         self.latest().await?;
-        let lane = self.shared.lane.borrow().clone();
-        match lane {
+        match self.shared.executions.running() {
             Some(lane) => Ok(lane),
             None => Err(self.not_owner().await?),
         }

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use annealing_workflow::{Workflows, operation::valid};
+use annealing_workflow::{
+    Workflows,
+    operation::{valid, valid_operation},
+};
 use control_plane_runtime::Runtime;
 use plugin_sdk::{AssetView, Problems, Validator, workflow::WorkflowName};
 use prodspec_model::{
@@ -16,22 +19,29 @@ use crate::{
     handle::{self, Handle},
 };
 
-/// Refuses schedules that cannot run with the registered functions. It is there whatever other validators are: a schedule
-/// that is sealed runs.
-pub(crate) struct Schedules<R>(pub(crate) Arc<Workflows<R>>);
+/// Refuses operations and schedules that cannot run with the registered functions. It is there whatever other validators
+/// are: what is sealed runs.
+pub(crate) struct Operations<R>(pub(crate) Arc<Workflows<R>>);
 
-impl<R: Runtime> Validator for Schedules<R> {
+impl<R: Runtime> Validator for Operations<R> {
     fn name(&self) -> &str {
-        "schedules"
+        "operations"
     }
 
     fn validate_asset(&self, view: &AssetView<'_>, problems: &mut Problems) {
-        if view.asset().type_str() != CronOperation::TYPE {
-            return;
-        }
-        match view.asset().payload::<CronOperation>() {
-            Ok(cron) => valid(&cron, view, problems, |name| self.0.has_function(name)),
-            Err(error) => problems.push(view.problem(error)),
+        let known = |name: &str| self.0.has_function(name);
+        let asset = view.asset();
+        let read = match asset.type_str() {
+            CronOperation::TYPE => asset
+                .payload::<CronOperation>()
+                .map(|cron| valid(&cron, view, problems, known)),
+            Operation::TYPE => asset
+                .payload::<Operation>()
+                .map(|operation| valid_operation(&operation, view, problems, known)),
+            _ => Ok(()),
+        };
+        if let Err(error) = read {
+            problems.push(view.problem(error));
         }
     }
 }

@@ -24,6 +24,7 @@ mod limit;
 mod power;
 mod request;
 mod requirement;
+mod runs;
 mod start;
 
 pub use self::{
@@ -35,6 +36,7 @@ pub use self::{
     power::{InvalidPower, NotAllowed, Powers},
     request::FunctionRequest,
     requirement::{Required, Requirement},
+    runs::{AssetRun, AssetRuns, Join, RunEnd, Runs, content},
     start::{InvalidStart, Note, PauseAsset, Start},
 };
 pub use prodspec_model::operation::Power;

@@ -2,12 +2,13 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use prodspec_model::AssetId;
+use prodspec_model::{Asset, AssetId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Limit, OverLimit};
 use crate::{
+    error::PluginError,
     problem::Severity,
     workflow::{InvalidName, WorkflowName},
 };
@@ -79,6 +80,18 @@ impl Start {
     pub fn input(mut self, input: impl Into<Value>) -> Self {
         self.input = input.into();
         self
+    }
+
+    /// Sets the input of the execution to the payload of an asset.
+    ///
+    /// # Errors
+    /// When the payload cannot be read as JSON.
+    pub fn input_of(self, asset: &Asset) -> Result<Self, PluginError> {
+        let input: Value = serde_json::from_str(asset.payload_json()).map_err(|error| {
+            let id = asset.id_str();
+            PluginError::permanent(format!("the payload of {id} is no JSON: {error}"))
+        })?;
+        Ok(self.input(input))
     }
 
     /// Adds a label of the execution.

@@ -9,6 +9,7 @@ mod nouns;
 mod operations;
 mod production;
 mod rollouts;
+mod runs;
 mod view;
 
 pub use mocks::{
@@ -19,4 +20,5 @@ pub use nouns::{NOW, Thing, asset, check_request, incarnation, reader, seal, wit
 pub use operations::{InMemoryEffects, dispatch_request, function_request};
 pub use production::InMemoryProduction;
 pub use rollouts::{FakeHealth, health_request, select_request, target, watched};
+pub use runs::FakeRuns;
 pub use view::FakeView;

@@ -163,20 +163,9 @@ fn key(asset: &AssetId, slot: jiff::Timestamp) -> String {
     format!("{asset}@{slot}")
 }
 
-/// The name under which the operation of an asset runs: its id, with dots for other characters.
+/// The name under which the operation of a schedule runs.
 fn name(asset: &AssetId) -> WorkflowName {
-    let allowed = |it: char| it.is_ascii_alphanumeric() || "-._".contains(it);
-    let name: String = asset
-        .as_str()
-        .chars()
-        .map(|it| if allowed(it) { it } else { '.' })
-        .take(plugin_sdk::workflow::MAX_NAME)
-        .collect();
-    let starts = name.starts_with(|it: char| it.is_ascii_alphanumeric());
-    match starts {
-        true => WorkflowName::from(&*name),
-        false => WorkflowName::from(&*format!("cron{name}")),
-    }
+    operation::name_of(asset, "cron")
 }
 
 /// The operation of a schedule, ready to run. Functions that are not registered are waited for.

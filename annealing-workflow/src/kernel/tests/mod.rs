@@ -13,6 +13,7 @@ mod pauses;
 mod random;
 mod reopens;
 mod restarts;
+mod runs;
 mod schedules;
 mod slots;
 mod stored;

@@ -58,12 +58,16 @@ impl Stored {
     }
 
     pub(super) fn execution(&self, id: &ExecutionId, live: &Live) -> RecoveredExecution {
+        let key = live.key.as_ref();
+        let key = key.map(|key| KeyRecord::name(&id.workflow, key));
+        let known = key.and_then(|name| self.keys.get(&name));
         let logs = self.logs.iter().filter(|((of, _), _)| of == id);
         RecoveredExecution {
             id: id.clone(),
             workflow: self.definitions[&live.definition].clone(),
             live: live.clone(),
             input: self.inputs.get(id).cloned().unwrap_or_default(),
+            runs: known.map(|it| it.runs.clone()).unwrap_or_default(),
             steps: of(&self.steps, id),
             outputs: of(&self.outputs, id),
             log: logs.map(|((_, n), log)| (*n, log.0.len() as u32)).collect(),

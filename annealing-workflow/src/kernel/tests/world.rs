@@ -266,13 +266,18 @@ impl World {
         self.next_reply += 1;
         let name = match &command {
             Command::Start { start, .. } | Command::Operate { start, .. } => {
-                Some((&start.workflow, &start.key))
+                Some((&start.workflow, start.key.clone()))
             }
-            Command::Reopen(ended, _) => Some((&ended.id.workflow, &ended.live.key)),
+            Command::Reopen(ended, _) => Some((&ended.id.workflow, ended.live.key.clone())),
+            Command::Join(join, _) => {
+                let key = KeyRecord::of_asset(&join.asset);
+                Some((&join.start.workflow, Some(key)))
+            }
+            Command::Runs(workflow, asset) => Some((workflow, Some(KeyRecord::of_asset(asset)))),
             _ => None,
         };
         let known = name.and_then(|(workflow, key)| {
-            let name = KeyRecord::name(workflow, key.as_ref()?);
+            let name = KeyRecord::name(workflow, &key?);
             self.stored.keys.get(&name).cloned()
         });
         self.step(Event::Heard {

@@ -1,0 +1,116 @@
+//! Runs of workflows for assets: at most one of a workflow is live for an asset (R40).
+
+use std::sync::Arc;
+
+use control_plane_store::records::By;
+use plugin_sdk::{
+    Now,
+    operation::{AssetRun, ExecutionId, Join, RunEnd},
+    workflow::WorkflowName,
+};
+
+use super::{
+    Lane,
+    event::{Effects, Refused, Reply},
+    start::Starting,
+    state::Execution,
+};
+use crate::{definition::Outcome, operation::Operated, record::KeyRecord};
+
+/// Number of contents of an asset whose newest runs are remembered (R41).
+const CONTENTS: usize = 16;
+
+impl Lane {
+    /// Joins the live run of a workflow for an asset, or starts one. A continuation gets the newest run for its content, if
+    /// none is live.
+    pub(super) fn join(
+        &mut self,
+        now: Now,
+        join: Join,
+        operation: Option<Box<Operated>>,
+        by: &By,
+        known: Option<Box<KeyRecord>>,
+        out: &mut Effects,
+    ) -> Result<Reply, Refused> {
+        let mut start = join.start;
+        start.key = Some(KeyRecord::of_asset(&join.asset));
+        start.check()?;
+        let name = (start.workflow.clone(), KeyRecord::of_asset(&join.asset));
+        let runs = self.runs_of(&name, known);
+        let live = runs.iter().find(|run| run.is_live());
+        let same = runs.iter().find(|run| run.content == join.content);
+        if let Some(found) = live.or(same.filter(|_| join.continuation)) {
+            return Ok(Reply::Joined(Box::new(found.clone())));
+        }
+        let (workflow, operation) = match operation {
+            Some(_) if self.settings.workflows.contains_key(&start.workflow) => {
+                return Err(Refused::NameTaken(start.workflow));
+            }
+            Some(operation) => (operation.workflow, Some(operation.digest)),
+            None => {
+                let workflow = self.settings.workflows.get(&start.workflow).cloned();
+                let workflow = workflow.ok_or_else(|| self.no_workflow(&start.workflow))?;
+                (workflow, None)
+            }
+        };
+        let content = join.content;
+        let starting = Starting {
+            start,
+            workflow,
+            operation,
+            cause: join.cause,
+            chain: Vec::new(),
+            content: Some((content, runs)),
+        };
+        self.start_new(now, starting, by, out)?;
+        let started = self.runs_of(&name, None).pop();
+        started.map_or(Ok(Reply::Taken), |run| Ok(Reply::Joined(Box::new(run))))
+    }
+
+    /// The runs under the key of an asset: those of the live execution, else as the store knows them.
+    pub(super) fn runs_of(
+        &self,
+        name: &(WorkflowName, Arc<str>),
+        known: Option<Box<KeyRecord>>,
+    ) -> Vec<AssetRun> {
+        let live = self.keys.get(name).and_then(|no| self.live.get(no));
+        match (live, self.recent.get(name), known) {
+            (Some(live), ..) => live.runs.clone(),
+            (None, Some(recent), _) => recent.runs.clone(),
+            (None, None, known) => known.map(|known| known.runs).unwrap_or_default(),
+        }
+    }
+}
+
+impl Execution {
+    /// Notes in the runs of its asset that it has ended.
+    pub(super) fn run_ended(&mut self, outcome: &Outcome) {
+        if let Some(run) = self.runs.iter_mut().find(|it| it.execution == self.id) {
+            run.end = Some(match outcome {
+                Outcome::Succeeded => RunEnd::Succeeded,
+                other => RunEnd::Failed(other.to_string()),
+            });
+            if *outcome == Outcome::Succeeded {
+                run.succeeded = Some(run.started);
+            }
+        }
+    }
+}
+
+/// The runs before, and the next one: at most one for each content, and not more than are remembered.
+pub(super) fn with_next(mut runs: Vec<AssetRun>, mut next: AssetRun) -> Vec<AssetRun> {
+    if let Some(at) = runs.iter().position(|run| run.content == next.content) {
+        next.succeeded = runs.remove(at).succeeded;
+    }
+    let surplus = (runs.len() + 1).saturating_sub(CONTENTS);
+    runs.drain(..surplus);
+    runs.push(next);
+    runs
+}
+
+/// Notes that the run of an ended execution is live again.
+pub(super) fn live_again(runs: &mut [AssetRun], execution: &ExecutionId) {
+    if let Some(run) = runs.iter_mut().find(|run| run.execution == *execution) {
+        run.end = None;
+    }
+}
