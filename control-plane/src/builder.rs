@@ -370,10 +370,14 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
     ///
     /// # Errors
     /// [`BuildError`] if a part is missing, or parts do not fit together.
-    pub fn build(mut self) -> Result<ControlPlane<R>, BuildError> {
-        if !self.types.contains_key(Operation::TYPE) {
-            self = self.bridge::<Operation, _>(OperationPlugin::new);
+    pub fn build(self) -> Result<ControlPlane<R>, BuildError> {
+        match self.types.contains_key(Operation::TYPE) {
+            true => self.assemble(),
+            false => self.bridge::<Operation, _>(OperationPlugin::new).assemble(),
         }
+    }
+
+    fn assemble(self) -> Result<ControlPlane<R>, BuildError> {
         let runtime = self.runtime.ok_or(BuildError::NoRuntime)?;
         let partition = PartitionId::new(&self.partition)?;
         let store = self.store.ok_or(BuildError::NoStore)?;

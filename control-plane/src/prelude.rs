@@ -10,8 +10,8 @@ pub use annealing_strategist::policy::{
 };
 
 pub use annealing_checks::{
-    CalendarLayer, DependencySolverLayer, RateLayer, Scope, SerializeLayer, Succeeded, SucceededLayer,
-    Types,
+    CalendarLayer, DependencySolverLayer, RateLayer, Scope, SerializeLayer, Succeeded,
+    SucceededLayer, Types,
 };
 pub use annealing_enforcer::{Config, Plugin, Settle, TypeConfig};
 pub use async_trait::async_trait;

@@ -43,8 +43,7 @@ async fn diff(plugin: &impl AssetPlugin, asset: &Asset) -> Diff {
 
 fn push(asset: &Asset, continuation: bool) -> PushRequest {
     let change = prodspec_model::Digest::of(b"change");
-    PushRequest::new(intent(asset), FencingToken(1), RUN, change)
-        .continuation(continuation)
+    PushRequest::new(intent(asset), FencingToken(1), RUN, change).continuation(continuation)
 }
 
 #[tokio::test]

@@ -111,7 +111,7 @@ impl Lane {
 
     /// Takes the answer of a function that is done, all of it or nothing.
     pub(super) fn done(&mut self, now: Now, id: StepId, answer: Answer, out: &mut Effects) {
-        match self.accept(now, id, &answer, out) {
+        match self.accept(id, &answer, out) {
             Ok(()) => {}
             Err(why) => return self.failed(now, id, &plugin::Error::permanent(why), out),
         }
@@ -129,24 +129,32 @@ impl Lane {
             step.error = None;
         }
         self.left(id, &answer, out);
-        match answer.edits.is_empty() && answer.pauses.is_empty() {
-            true => self.conclude(now, id, &answer.outcome),
-            false if self.gathers(id) => self.gather(now, id, &answer),
-            false => self.begin_edit(now, id, &answer, out),
+        let edits = !(answer.edits.is_empty() && answer.pauses.is_empty());
+        if edits && !self.gathers(id) {
+            return self.begin_edit(now, id, &answer, out);
         }
-        for (n, start) in answer.starts.into_iter().enumerate() {
+        match edits {
+            true => self.gather(now, id, &answer),
+            false => self.conclude(now, id, &answer.outcome),
+        }
+        self.start_all(now, id, answer.starts, out);
+    }
+
+    /// Starts the executions of an answer.
+    pub(super) fn start_all(
+        &mut self,
+        now: Now,
+        id: StepId,
+        starts: Vec<Start>,
+        out: &mut Effects,
+    ) {
+        for (n, start) in starts.into_iter().enumerate() {
             self.start_from(now, id, n, start, out);
         }
     }
 
     /// Checks an answer, and adds its machines to the execution. Nothing is changed if a part cannot be accepted.
-    fn accept(
-        &mut self,
-        now: Now,
-        id: StepId,
-        answer: &Answer,
-        out: &mut Effects,
-    ) -> Result<(), String> {
+    fn accept(&mut self, id: StepId, answer: &Answer, out: &mut Effects) -> Result<(), String> {
         let Some(execution) = self.live.get(&id.execution) else {
             return Ok(());
         };
@@ -192,18 +200,12 @@ impl Lane {
         }
         match answer.track.is_empty() {
             true => Ok(()),
-            false => self.lay(now, id, answer, out),
+            false => self.lay(id, answer, out),
         }
     }
 
     /// Adds the machines of an answer. They are explored from the state that the answer leads to.
-    fn lay(
-        &mut self,
-        now: Now,
-        id: StepId,
-        answer: &Answer,
-        out: &mut Effects,
-    ) -> Result<(), String> {
+    fn lay(&mut self, id: StepId, answer: &Answer, out: &mut Effects) -> Result<(), String> {
         let Some(execution) = self.live.get_mut(&id.execution) else {
             return Ok(());
         };
@@ -226,7 +228,6 @@ impl Lane {
         execution.position = extended.extend(&execution.position);
         execution.live.definition = extended.digest();
         execution.workflow = extended.clone();
-        let _ = now;
         if self.stored.insert(extended.digest()) {
             out.records.push(Record::Definition(extended));
         }
@@ -383,7 +384,18 @@ impl Lane {
             cause: StartCause::Step(key),
             chain,
         };
-        let _ = self.start(now, command, &by, None, out);
+        // It was looked into when the answer was taken. What was changed since then does not undo the answer.
+        if let Err(refused) = self.start(now, command, &by, None, out) {
+            let execution = self.live.get(&id.execution);
+            let machine = execution.map(|it| it.machine_name(id.machine).clone());
+            let what = What::Note(refused.to_string());
+            let entry = Entry {
+                at: now.wall,
+                machine,
+                what,
+            };
+            self.log.entry(id.execution).or_default().push(entry);
+        }
     }
 
     /// Drops a call that is neither of a function nor of a probe.

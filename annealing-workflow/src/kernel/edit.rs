@@ -12,7 +12,7 @@ use prodspec_model::Digest;
 use super::{
     CommitNo, DISPATCH, Lane,
     event::{Call, CallNo, Effects, Made, PreparedEdit, Settlement},
-    state::{Execution, Phase, StepId, Why},
+    state::{Execution, Phase, Step, StepId, Why},
 };
 use crate::record::{Entry, StepEdit, What};
 
@@ -36,6 +36,7 @@ impl Lane {
         let mut edit = StepEdit::new(change_id(execution, id), &answer.outcome);
         edit.edits = answer.edits.clone();
         edit.pauses = answer.pauses.clone();
+        edit.starts = answer.starts.clone();
         edit.blast_radius = radius(execution, id);
         if let Some(step) = execution.steps.get_mut(&id.machine) {
             step.failures = 0;
@@ -62,7 +63,7 @@ impl Lane {
         let mut steps = numbers
             .iter()
             .filter_map(|machine| execution.steps.get(machine));
-        if steps.any(|step| step.open_edit().is_some_and(|edit| edit.assets.is_none())) {
+        if steps.any(Step::edit_may_come) {
             let again = now.mono + UNDER_WAY;
             return self.enter(now, id, Phase::Delayed(Why::Edits), Some(again));
         }
@@ -160,8 +161,9 @@ impl Lane {
         };
         step.failures = 0;
         step.error = None;
-        let mut edits = Vec::new();
+        let (mut edits, mut starts) = (Vec::new(), Vec::new());
         if let Some(edit) = &mut step.edit {
+            starts = std::mem::take(&mut edit.starts);
             edits = edit
                 .edits
                 .iter()
@@ -181,6 +183,7 @@ impl Lane {
         self.log.entry(id.execution).or_default().push(entry);
         self.changed(id);
         self.gathered_made(id);
+        self.start_all(now, id, starts, out);
         self.make_edit(now, id, out);
         // A cancelled execution does not wait for the assets.
         self.look_at(id.execution, [id.machine]);

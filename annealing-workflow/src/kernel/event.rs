@@ -315,9 +315,6 @@ pub enum Refused {
         /// Why it does not fit, and what to do.
         why: &'static str,
     },
-    /// A limit of stored data would be exceeded.
-    #[error("{0}")]
-    OverLimit(String),
     /// There is no incarnation yet, so there is no intent to work on.
     #[error("there is no incarnation yet; seal one first")]
     NoIntent,

@@ -39,7 +39,7 @@ impl Lane {
             operation: Some(operation.digest),
             cause,
             chain: Vec::new(),
-            content: None,
+            runs: Vec::new(),
         };
         self.start_new(now, starting, by, out)
     }

@@ -4,7 +4,7 @@ use plugin_sdk::{Now, workflow::MachineName};
 
 use super::{
     Lane,
-    event::{Call, Effects, Record, Refused},
+    event::{Call, Effects, Record, Refused, Say},
     state::{ExecutionNo, Phase, StepId},
 };
 use crate::definition::MachineNo;
@@ -26,6 +26,15 @@ impl Lane {
             return Ok(());
         };
         let all = execution.workflow.depending(numbers);
+        // The new run has another id, so an edit of the old one that is made later would belong to no step.
+        let ids = all.iter().map(|machine| StepId {
+            execution: no,
+            machine: *machine,
+        });
+        let mut ids = ids.filter(|id| self.step_of(*id).is_some_and(|step| step.edit_may_come()));
+        if let Some(id) = ids.next() {
+            return Err(self.unfit(id, &Say::Restart(machines.to_vec())));
+        }
         for machine in &all {
             let id = StepId {
                 execution: no,

@@ -53,18 +53,18 @@ impl Lane {
                 (workflow, None)
             }
         };
-        let content = join.content;
+        let mut run = AssetRun::new(join.content, self.next_id(&start.workflow), now.wall);
+        run.succeeded = same.and_then(|before| before.succeeded);
         let starting = Starting {
             start,
             workflow,
             operation,
             cause: join.cause,
             chain: Vec::new(),
-            content: Some((content, runs)),
+            runs: with_next(runs, run.clone()),
         };
         self.start_new(now, starting, by, out)?;
-        let started = self.runs_of(&name, None).pop();
-        started.map_or(Ok(Reply::Taken), |run| Ok(Reply::Joined(Box::new(run))))
+        Ok(Reply::Joined(Box::new(run)))
     }
 
     /// The runs under the key of an asset: those of the live execution, else as the store knows them.
@@ -98,10 +98,8 @@ impl Execution {
 }
 
 /// The runs before, and the next one: at most one for each content, and not more than are remembered.
-pub(super) fn with_next(mut runs: Vec<AssetRun>, mut next: AssetRun) -> Vec<AssetRun> {
-    if let Some(at) = runs.iter().position(|run| run.content == next.content) {
-        next.succeeded = runs.remove(at).succeeded;
-    }
+fn with_next(mut runs: Vec<AssetRun>, next: AssetRun) -> Vec<AssetRun> {
+    runs.retain(|run| run.content != next.content);
     let surplus = (runs.len() + 1).saturating_sub(CONTENTS);
     runs.drain(..surplus);
     runs.push(next);

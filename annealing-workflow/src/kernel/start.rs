@@ -30,8 +30,44 @@ pub(super) struct Starting {
     pub(super) operation: Option<Digest>,
     pub(super) cause: StartCause,
     pub(super) chain: Vec<String>,
-    /// If it runs for an asset: the content, and the runs before.
-    pub(super) content: Option<(Digest, Vec<AssetRun>)>,
+    /// If it runs for an asset, its runs, with this one last.
+    pub(super) runs: Vec<AssetRun>,
+}
+
+impl Starting {
+    /// The execution before its first step.
+    fn execution(self, now: Now, id: ExecutionId, by: &By) -> Execution {
+        let start = self.start;
+        let live = Live {
+            definition: self.workflow.digest(),
+            operation: self.operation,
+            key: start.key,
+            by: by.clone(),
+            cause: self.cause,
+            chain: self.chain,
+            labels: start.labels,
+            started: now.wall,
+            cancelled: None,
+            paused: None,
+            waits: false,
+            claims: Vec::new(),
+            bound: None,
+        };
+        Execution {
+            id,
+            position: self.workflow.first(),
+            workflow: self.workflow,
+            live: Box::new(live),
+            input: start.input,
+            runs: self.runs,
+            start: None,
+            steps: Default::default(),
+            context: Default::default(),
+            transitions: 0,
+            log: LogHead::default(),
+            taken_over: false,
+        }
+    }
 }
 
 impl Lane {
@@ -64,7 +100,7 @@ impl Lane {
             operation: None,
             cause,
             chain,
-            content: None,
+            runs: Vec::new(),
         };
         self.start_new(now, starting, by, out)
     }
@@ -77,63 +113,29 @@ impl Lane {
         by: &By,
         out: &mut Effects,
     ) -> Result<Reply, Refused> {
-        let Starting {
-            start,
-            workflow,
-            operation,
-            cause,
-            chain,
-            content,
-        } = starting;
         if self.latest.is_none() {
             return Err(Refused::NoIntent);
         }
         if self.live.len() >= self.settings.config.live {
             return Err(Refused::TooMany(self.live.len()));
         }
-        if chain.len() > CHAIN {
-            let chain = chain.join(" > ");
+        if starting.chain.len() > CHAIN {
+            let chain = starting.chain.join(" > ");
             return Err(Refused::Loop { chain });
         }
-        let id = ExecutionId::new(start.workflow.clone(), self.next_execution);
-        let live = Live {
-            definition: workflow.digest(),
-            operation,
-            key: start.key.clone(),
-            by: by.clone(),
-            cause,
-            chain,
-            labels: start.labels.clone(),
-            started: now.wall,
-            cancelled: None,
-            paused: None,
-            waits: false,
-            claims: Vec::new(),
-            bound: None,
-        };
-        let runs = content.map(|(content, before)| {
-            super::runs::with_next(before, AssetRun::new(content, id.clone(), now.wall))
-        });
-        let execution = Execution {
-            id: id.clone(),
-            position: workflow.first(),
-            workflow,
-            live: Box::new(live),
-            input: start.input,
-            runs: runs.unwrap_or_default(),
-            start: None,
-            steps: Default::default(),
-            context: Default::default(),
-            transitions: 0,
-            log: LogHead::default(),
-            taken_over: false,
-        };
+        let id = self.next_id(&starting.start.workflow);
+        let execution = starting.execution(now, id.clone(), by);
         self.begin_execution(now, execution, out);
         Ok(Reply::Started {
             id,
             new: true,
             outcome: None,
         })
+    }
+
+    /// The id of the execution that starts next.
+    pub(super) fn next_id(&self, workflow: &WorkflowName) -> ExecutionId {
+        ExecutionId::new(workflow.clone(), self.next_execution)
     }
 
     /// The execution that the key of a start has started before.

@@ -176,6 +176,11 @@ pub(super) enum Why {
 }
 
 impl Step {
+    /// Whether an edit is being made that has not been made yet, as far as is known.
+    pub(super) fn edit_may_come(&self) -> bool {
+        self.open_edit().is_some_and(|edit| edit.assets.is_none())
+    }
+
     /// The changes of intent that the present action has yet to make or to wait for.
     pub(super) fn open_edit(&self) -> Option<&StepEdit> {
         self.edit.as_deref().filter(|edit| !edit.over)

@@ -192,7 +192,7 @@ impl Lane {
     /// The number of a machine, or the error that names the ones there are.
     pub(super) fn machine(&self, no: ExecutionNo, name: &MachineName) -> Result<StepId, Refused> {
         let Some(execution) = self.live.get(&no) else {
-            return Err(Refused::OverLimit("the execution is gone".to_owned()));
+            return Err(Refused::NotLive(gone(no)));
         };
         let machine = execution.workflow.machine_no(name).ok_or_else(|| {
             let names: Vec<&str> = execution
@@ -213,11 +213,10 @@ impl Lane {
     }
 
     /// A word that fits another phase only: says what the step waits for instead.
-    fn unfit(&self, id: StepId, word: &Say) -> Refused {
-        let Some(execution) = self.live.get(&id.execution) else {
-            return Refused::OverLimit("the execution is gone".to_owned());
-        };
-        does_not_fit(&execution.id, word, &self.waits_in_words(id))
+    pub(super) fn unfit(&self, id: StepId, word: &Say) -> Refused {
+        let execution = self.live.get(&id.execution).map(|it| it.id.clone());
+        let execution = execution.unwrap_or_else(|| gone(id.execution));
+        does_not_fit(&execution, word, &self.waits_in_words(id))
     }
 
     fn choose(
@@ -309,7 +308,7 @@ impl Lane {
         };
         let fits = self.step_of(id).is_some_and(|step| {
             let made = matches!(step.phase, Phase::Calling(_)) && !self.is_unmade(&step.phase);
-            let open = step.under_way || step.uncertain || made;
+            let open = step.under_way || step.uncertain || made || step.edit_may_come();
             let waits = !matches!(
                 step.phase,
                 Phase::Rests
@@ -325,9 +324,13 @@ impl Lane {
         }
         declared(execution, id, outcome, &word())?;
         self.take_back(now, id);
-        if let Some(Phase::Dispatching(call)) = self.step_of(id).map(|step| step.phase.clone()) {
-            self.calls.remove(&call);
-            out.calls.push(Call::Abandon(call));
+        match self.step_of(id).map(|step| step.phase.clone()) {
+            Some(Phase::Dispatching(call)) => {
+                self.calls.remove(&call);
+                out.calls.push(Call::Abandon(call));
+            }
+            Some(Phase::Settling(call)) => self.drop_call(call, out),
+            _ => {}
         }
         self.conclude(now, id, outcome);
         Ok(())
@@ -377,6 +380,11 @@ fn declared(
     });
     let why = format!("its outcomes are: {}", outcomes.unwrap_or_default());
     Err(does_not_fit(&execution.id, word, &why))
+}
+
+/// The id of an execution of which only the number is known.
+fn gone(no: ExecutionNo) -> ExecutionId {
+    ExecutionId::new("unknown", no.0)
 }
 
 fn does_not_fit(execution: &ExecutionId, word: &Say, why: &str) -> Refused {

@@ -6,7 +6,7 @@ use control_plane_runtime::StoredWait;
 use control_plane_store::Record;
 use plugin_sdk::{
     ChangeId, Claim, FencingToken,
-    operation::{ExecutionId, PauseAsset, SourceEdit},
+    operation::{ExecutionId, PauseAsset, SourceEdit, Start},
     workflow::{MachineName, StateName},
 };
 use prodspec_model::AssetId;
@@ -140,6 +140,9 @@ pub struct StepEdit {
     /// The pauses of assets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pauses: Vec<PauseAsset>,
+    /// The executions to start when the edits are made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub starts: Vec<Start>,
     /// Whether fields that have other values by now are left alone, instead of refusing the whole edit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lenient: bool,
@@ -165,6 +168,7 @@ impl StepEdit {
             outcome: outcome.clone(),
             edits: Vec::new(),
             pauses: Vec::new(),
+            starts: Vec::new(),
             lenient: false,
             blast_radius: None,
             gathered: false,

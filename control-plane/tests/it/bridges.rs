@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use control_plane::runtime::{Runtime, TokioRuntime};
 use control_plane::{
     ControlPlaneBuilder,
     prelude::*,
@@ -164,7 +165,9 @@ async fn say(running: &Running, option: &str) {
                 .unwrap();
             return;
         }
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        TokioRuntime::current()
+            .sleep(Duration::from_millis(100))
+            .await;
     }
 }
 
@@ -247,7 +250,9 @@ async fn r40_index_is_made_once_within_its_age_and_for_another_content() {
     running.stop().await;
     let running = start(&store, &text, &printed);
     running.handle.settle(LONG).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(3600)).await;
+    TokioRuntime::current()
+        .sleep(Duration::from_secs(3600))
+        .await;
     assert_eq!(printed.all().len(), 1);
     text.edit("indexes: {i: {max_age_secs: 720000}}");
     running.handle.settle(LONG).await.unwrap();

@@ -19,7 +19,7 @@ use crate::{
 pub struct AssetRun {
     /// Digest of the content for which it runs.
     pub content: Digest,
-    /// The execution.
+    /// The execution that runs for it.
     pub execution: ExecutionId,
     /// Time at which it was started.
     pub started: Timestamp,
@@ -31,12 +31,12 @@ pub struct AssetRun {
     pub succeeded: Option<Timestamp>,
 }
 
-/// How a run ended.
+/// How a run of a workflow ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RunEnd {
-    /// It succeeded.
+    /// Its outcome is that it succeeded.
     Succeeded,
     /// It did not, with the outcome for people: `failed`, `cancelled` or what it is stuck at.
     Failed(String),
@@ -95,11 +95,11 @@ impl Runs {
 pub struct Join {
     /// The workflow, its input and its labels. The key is not used: the asset is the key.
     pub start: Start,
-    /// The asset.
+    /// The asset for which it runs.
     pub asset: AssetId,
     /// Digest of the content for which the workflow runs.
     pub content: Digest,
-    /// The reason.
+    /// The reason for which it runs.
     pub cause: StartCause,
     /// Whether the caller asks about a run that it has joined before. If that has ended, its end is the answer; otherwise
     /// a new one is started.

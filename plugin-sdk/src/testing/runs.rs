@@ -39,12 +39,12 @@ impl FakeRuns {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the time.
+    /// Sets the time of the clock, which stands still otherwise.
     pub fn set_time(&self, at: Timestamp) {
         self.state().at = at;
     }
 
-    /// Ends the live run.
+    /// Ends the live run, if there is one.
     pub fn end(&self, end: RunEnd) {
         let mut state = self.state();
         for run in state.runs.iter_mut().filter(|run| run.is_live()) {
@@ -55,7 +55,7 @@ impl FakeRuns {
         }
     }
 
-    /// All joins, in order.
+    /// All joins so far, in order.
     pub fn joins(&self) -> Vec<Join> {
         self.state().joins.clone()
     }

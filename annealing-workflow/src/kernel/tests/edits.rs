@@ -195,3 +195,50 @@ fn r30_cancel_waits_for_an_edit_that_is_being_made_and_not_for_its_assets() {
         "what ends badly is a failure"
     );
 }
+
+#[test]
+fn r34_edit_that_is_being_made_is_neither_skipped_nor_restarted() {
+    let mut world = migration();
+    let id = world.shown("schema", "3").id;
+    world.answer("set-schema", Ok(edit("version", 2, 3).done()));
+    world.sync();
+    for word in [Say::skip("expand", "done"), Say::restart(["expand"])] {
+        let Reply::Refused(refused) = world.say(&id, word) else {
+            panic!("the edit may be made yet");
+        };
+        let refused = refused.to_string();
+        assert!(
+            refused.contains("the edit of a source to be made"),
+            "{refused}"
+        );
+    }
+    world.edited(made());
+    // The wait for its assets can be skipped: the edit is made.
+    assert_eq!(world.say(&id, Say::skip("expand", "done")), Reply::Taken);
+    world.sync();
+    assert_eq!(world.called(), ["fill"]);
+    assert!(world.settles.is_empty() || world.abandoned.len() == 1);
+}
+
+#[test]
+fn r34_executions_that_an_answer_starts_begin_when_its_edit_is_made() {
+    let mut world = migration();
+    world.with_workflow(season());
+    world.with(keyed("load"));
+    let mut function = editor("set-schema");
+    function.info = function.info.may(Power::Start("season".into()));
+    world.with(function);
+    world.crash();
+    world.pass(Duration::from_secs(60));
+    world.sync();
+    let start = plugin_sdk::operation::Start::of("season");
+    let answer = edit("version", 2, 3).start(start);
+    world.answer("set-schema", Ok(answer.done()));
+    world.sync();
+    assert!(world.called().is_empty(), "the edit may be refused");
+    world.crash();
+    world.sync();
+    world.edited(made());
+    world.sync();
+    assert_eq!(world.called(), ["load"]);
+}
