@@ -22,7 +22,7 @@ use prodspec_gen::{Pipeline, Table, pipeline};
 use prodspec_model::{
     Message, PartitionId, TypeName,
     id::InvalidId,
-    operation::{CronOperation, Operation},
+    operation::{CronOperation, Limits, Operation},
     rollout::RolloutPolicy,
 };
 use serde::de::DeserializeOwned;
@@ -450,6 +450,7 @@ fn own_validators<R: Runtime>(
     Pipeline::builder(partition)
         .asset_type(policies)
         .asset_type(AssetType::<CronOperation>::new().modelled_only())
+        .asset_type(AssetType::<Limits>::new().modelled_only())
         .validator(workflow::Operations(workflows))
         .validator(no_stall)
 }

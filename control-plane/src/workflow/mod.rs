@@ -37,7 +37,7 @@ pub use plugin_sdk::{
     },
 };
 pub use prodspec_model::operation::{
-    Concurrency, CronOperation, History, Operation, PipelineStep, Schedule,
+    Concurrency, CronOperation, History, Limit, Limits, Operation, PipelineStep, Rate, Schedule,
 };
 
 pub(crate) use operations::Operations;

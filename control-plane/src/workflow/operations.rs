@@ -10,7 +10,7 @@ use control_plane_runtime::Runtime;
 use plugin_sdk::{AssetView, Problems, Validator, workflow::WorkflowName};
 use prodspec_model::{
     AssetId, Message,
-    operation::{CronOperation, Operation},
+    operation::{CronOperation, Limits, Operation},
 };
 
 use super::{ScheduleState, ScheduleWord, Started};
@@ -19,7 +19,7 @@ use crate::{
     handle::{self, Handle},
 };
 
-/// Refuses operations and schedules that cannot run with the registered functions. It is there whatever other validators
+/// Refuses operations and schedules that cannot run with the registered functions, and limits that cannot hold. It is there whatever other validators
 /// are: what is sealed runs.
 pub(crate) struct Operations<R>(pub(crate) Arc<Workflows<R>>);
 
@@ -38,6 +38,11 @@ impl<R: Runtime> Validator for Operations<R> {
             Operation::TYPE => asset
                 .payload::<Operation>()
                 .map(|operation| valid_operation(&operation, view, problems, known)),
+            Limits::TYPE => asset.payload::<Limits>().map(|limits| {
+                for (field, why) in limits.problems() {
+                    problems.push(view.problem(why).field(format!("payload.{field}")));
+                }
+            }),
             _ => Ok(()),
         };
         if let Err(error) = read {

@@ -1,6 +1,7 @@
 //! Operations: pipelines of functions that are run once, on a schedule, or when something changes. Payloads of assets,
 //! edited like any other asset.
 
+mod limits;
 mod schedule;
 mod watch;
 
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use self::{
+    limits::{Limit, Limits, Rate},
     schedule::{Concurrency, CronOperation, History, Schedule},
     watch::{IntentWatch, Per, StatusIs, StatusWatch, Watch, WatchOperation},
 };
