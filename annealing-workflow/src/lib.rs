@@ -7,6 +7,7 @@ pub mod definition;
 pub mod intent;
 pub mod kernel;
 pub mod operation;
+pub mod outlook;
 pub mod record;
 pub mod shell;
 pub mod view;

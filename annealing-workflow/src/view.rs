@@ -1,5 +1,7 @@
 //! Live executions and schedules as they are shown.
 
+use std::fmt;
+
 use jiff::Timestamp;
 use plugin_sdk::{
     operation::ExecutionId,
@@ -102,12 +104,12 @@ pub enum WaitFor {
         /// The key of the claim.
         key: String,
         /// The steps, and the executions since their starts, that hold it.
-        held_by: Vec<String>,
+        held_by: Vec<ClaimHolder>,
     },
-    /// A dispatch rule.
-    Rule,
-    /// The assets that an edit changed to be in sync.
-    Settled,
+    /// A dispatch rule, and the assets whose settlement would change its answer, if it waits for some.
+    Rule(Vec<AssetId>),
+    /// These assets, which an edit changed, to be in sync.
+    Settled(Vec<AssetId>),
     /// A child execution.
     Child(ExecutionId),
     /// A person who chooses an option.
@@ -121,6 +123,27 @@ pub enum WaitFor {
     Word,
     /// A function or a workflow that is not registered.
     Missing(String),
+}
+
+/// What holds a claim: a step, or an execution since its start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ClaimHolder {
+    /// The execution that holds it.
+    pub execution: ExecutionId,
+    /// The machine that holds it. `None`: the execution holds it until it ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<MachineName>,
+}
+
+impl fmt::Display for ClaimHolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.execution)?;
+        match &self.machine {
+            Some(machine) => write!(f, " {machine}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// A schedule: its slots, what runs, and what became of the slots before.

@@ -1,7 +1,8 @@
 //! Shows live executions.
 
 use jiff::Timestamp;
-use plugin_sdk::{Mono, operation::ExecutionId, workflow::Task};
+use plugin_sdk::{Mono, Recheck, operation::ExecutionId, workflow::Task};
+use prodspec_model::AssetId;
 
 use super::{
     Lane,
@@ -9,7 +10,7 @@ use super::{
 };
 use crate::{
     definition::MachineNo,
-    view::{self, Wait, WaitFor},
+    view::{self, ClaimHolder, Wait, WaitFor},
 };
 
 impl Lane {
@@ -144,13 +145,13 @@ impl Lane {
     fn claimed(&self, key: &plugin_sdk::Key) -> (WaitFor, String) {
         let holders = self.claims.holders(key).filter_map(|id| {
             let execution = self.live.get(&id.execution)?;
-            Some(match id.is_start() {
-                true => execution.id.to_string(),
-                false => format!("{} {}", execution.id, execution.machine_name(id.machine)),
-            })
+            let machine = (!id.is_start()).then(|| execution.machine_name(id.machine).clone());
+            let execution = execution.id.clone();
+            Some(ClaimHolder { execution, machine })
         });
-        let held_by: Vec<String> = holders.collect();
-        let why = format!("the claim `{}`, held by {}", key.0, held_by.join(", "));
+        let held_by: Vec<_> = holders.collect();
+        let names: Vec<_> = held_by.iter().map(ToString::to_string).collect();
+        let why = format!("the claim `{}`, held by {}", key.0, names.join(", "));
         let key = key.0.to_string();
         (WaitFor::Claim { key, held_by }, why)
     }
@@ -172,17 +173,20 @@ fn word(step: &Step) -> (WaitFor, String) {
 }
 
 fn settles(step: &Step) -> (WaitFor, String) {
-    let assets = step
-        .edit
-        .as_ref()
-        .and_then(|edit| edit.assets.as_deref())
-        .unwrap_or_default();
+    let assets = changed(step);
     let names: Vec<String> = assets.iter().map(ToString::to_string).collect();
     let why = format!(
         "the assets that its edit changed to be in sync: {}",
         names.join(", ")
     );
-    (WaitFor::Settled, why)
+    (WaitFor::Settled(assets), why)
+}
+
+/// The assets that the edit of a step has changed.
+fn changed(step: &Step) -> Vec<AssetId> {
+    let edit = step.edit.as_ref();
+    let assets = edit.and_then(|edit| edit.assets.clone());
+    assets.unwrap_or_default()
 }
 
 fn delayed(why: &Why, step: &Step) -> (WaitFor, String) {
@@ -199,7 +203,7 @@ fn delayed(why: &Why, step: &Step) -> (WaitFor, String) {
             "an edit that it undoes is still being made".to_owned(),
         ),
         Why::Settling => (
-            WaitFor::Settled,
+            WaitFor::Settled(changed(step)),
             "the assets that its edit changed to be in sync".to_owned(),
         ),
         Why::UnderWay => (
@@ -207,12 +211,17 @@ fn delayed(why: &Why, step: &Step) -> (WaitFor, String) {
             "the work that the function began is under way".to_owned(),
         ),
         Why::Delays(delays) => {
-            let delays = delays
+            let assets = delays.iter().filter_map(|delay| match &delay.recheck {
+                Recheck::WhenSettled(asset) => Some(asset.clone()),
+                _ => None,
+            });
+            let rules = delays
                 .iter()
                 .map(|delay| format!("{}: {}", delay.check, delay.reason));
-            (WaitFor::Rule, delays.collect::<Vec<_>>().join("; "))
+            let what = WaitFor::Rule(assets.collect());
+            (what, rules.collect::<Vec<_>>().join("; "))
         }
-        Why::NoDispatch(why) => (WaitFor::Rule, why.clone()),
+        Why::NoDispatch(why) => (WaitFor::Rule(Vec::new()), why.clone()),
         Why::Rate(key) => (WaitFor::Time, format!("the rate `{}` is used up", key.0)),
         Why::OlderRun => (
             WaitFor::Time,

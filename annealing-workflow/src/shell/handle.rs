@@ -126,6 +126,10 @@ impl<R: Runtime> Handle<R> {
         }
     }
 
+    pub(super) fn workflows(&self) -> &Workflows<R> {
+        &self.workflows
+    }
+
     fn no_answer(&self) -> AskError {
         let partition = self.workflows.partition.clone();
         match self.trouble.get() {

@@ -8,6 +8,7 @@ mod fence;
 mod handle;
 mod history;
 mod lane;
+mod pages;
 mod recover;
 mod request;
 mod retained;

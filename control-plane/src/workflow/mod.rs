@@ -4,6 +4,7 @@
 //! [`ControlPlaneBuilder::workflow`](crate::ControlPlaneBuilder::workflow) beside the functions that it calls, and started with
 //! [`Handle::start`]. The page "Write a workflow" shows all of it.
 
+mod explain;
 mod operations;
 mod port;
 
@@ -20,8 +21,9 @@ pub use annealing_workflow::{
     bridge::{FreshPlugin, OperationPlugin, WorkflowPlugin},
     cron::{Counts, Paused},
     definition::{Definition, Error, Exploration, FalseClause, Outcome, Workflow},
+    outlook::{Due, DueWork},
     record::{Ended, Entry, What},
-    view::{Execution, ScheduleState, Wait, WaitFor},
+    view::{ClaimHolder, Execution, ScheduleState, Wait, WaitFor},
 };
 pub use plugin_sdk::{
     Class, Dispatch, DispatchPlugin, DispatchRequest, OperationFunction, Probe,
@@ -40,6 +42,7 @@ pub use prodspec_model::operation::{
     Concurrency, CronOperation, History, Limit, Limits, Operation, PipelineStep, Rate, Schedule,
 };
 
+pub use explain::{CauseOfWait, ExplainedExecution, ParkedStep};
 pub(crate) use operations::Operations;
 
 use crate::{

@@ -6,6 +6,7 @@ mod answers;
 mod bridges;
 mod builder;
 mod edits;
+mod explained;
 mod intent;
 mod lifecycle;
 mod lost;

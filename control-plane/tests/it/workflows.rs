@@ -271,7 +271,7 @@ async fn r36_field_that_a_person_sets_is_theirs_and_the_step_is_told() {
         let wait = live
             .machine("double")
             .and_then(|machine| machine.wait.clone());
-        if wait.is_some_and(|wait| wait.what == WaitFor::Settled) {
+        if wait.is_some_and(|wait| matches!(wait.what, WaitFor::Settled(_))) {
             break;
         }
         tokio::task::yield_now().await;

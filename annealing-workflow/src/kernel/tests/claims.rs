@@ -79,7 +79,7 @@ fn r32_delays_hold_and_are_looked_at_again() {
     assert!(world.called().is_empty());
     let shown = world.shown("w", "0");
     let wait = shown.waits().next().unwrap().1;
-    assert_eq!(wait.what, WaitFor::Rule);
+    assert_eq!(wait.what, WaitFor::Rule(Vec::new()));
     assert_eq!(wait.next_look, Some(wait.since + Duration::from_secs(600)));
     world.pass(Duration::from_secs(600));
     world.dispatched(DispatchRequest::go);

@@ -1,0 +1,129 @@
+//! The work that is due until a time, for people who plan a maintenance or the night.
+
+use jiff::Timestamp;
+use plugin_sdk::{operation::ExecutionId, workflow::MachineName};
+use prodspec_model::AssetId;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    cron::Slots,
+    view::{Execution, ScheduleState},
+};
+
+/// Maximum number of entries of an outlook.
+pub const MAX_ENTRIES: usize = 1_000;
+
+/// Something that is due at a known time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Due {
+    /// Time at which it is due, by the wall clock. What is late is due now.
+    pub at: Timestamp,
+    /// What it is about.
+    pub what: DueWork,
+}
+
+/// The kinds of work that is due at a known time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum DueWork {
+    /// A slot of a schedule opens, or is open and waits.
+    Slot {
+        /// The asset with the schedule.
+        schedule: AssetId,
+    },
+    /// A step goes on by itself: its timer ends, it is tried again, or a rule is asked again.
+    Step {
+        /// The execution of the step.
+        execution: ExecutionId,
+        /// The machine. `None`: the execution itself waits to start.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        machine: Option<MachineName>,
+        /// What it waits for, for people.
+        why: String,
+    },
+}
+
+/// The work that is due until a time, the earliest first. At most [`MAX_ENTRIES`] entries, of each schedule as many as fit.
+pub fn outlook(
+    executions: &[Execution],
+    schedules: &[ScheduleState],
+    now: Timestamp,
+    until: Timestamp,
+) -> Vec<Due> {
+    let steps = executions.iter().flat_map(steps);
+    let slots = schedules.iter().flat_map(|it| slots(it, now, until));
+    let mut all: Vec<Due> = steps.chain(slots).collect();
+    for due in &mut all {
+        due.at = due.at.max(now);
+    }
+    all.retain(|due| due.at <= until);
+    all.sort_by_key(|due| due.at);
+    all.truncate(MAX_ENTRIES);
+    all
+}
+
+fn steps(execution: &Execution) -> impl Iterator<Item = Due> {
+    let start = execution.wait.iter().map(|wait| (None, wait));
+    let machines = execution.waits();
+    let machines = machines.map(|(machine, wait)| (Some(machine.name.clone()), wait));
+    start.chain(machines).filter_map(|(machine, wait)| {
+        Some(Due {
+            at: wait.next_look?,
+            what: DueWork::Step {
+                execution: execution.id.clone(),
+                machine,
+                why: wait.why.clone(),
+            },
+        })
+    })
+}
+
+/// The slots of a schedule. One that is paused has none.
+fn slots(schedule: &ScheduleState, now: Timestamp, until: Timestamp) -> Vec<Due> {
+    let Ok(slots) = Slots::new(&schedule.cron, schedule.zone.as_deref()) else {
+        return Vec::new();
+    };
+    if schedule.paused.is_some() {
+        return Vec::new();
+    }
+    let next = std::iter::successors(slots.next(now), |slot| slots.next(*slot));
+    let next = next.take_while(|slot| *slot <= until).take(MAX_ENTRIES);
+    let due = |at| Due {
+        at,
+        what: DueWork::Slot {
+            schedule: schedule.asset.clone(),
+        },
+    };
+    schedule.open.into_iter().chain(next).map(due).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cron::Counts;
+
+    #[test]
+    fn slots_are_listed_until_the_time_and_an_open_one_is_due_now() {
+        let now: Timestamp = "2026-11-24T10:10:30Z".parse().unwrap();
+        let until: Timestamp = "2026-11-24T10:30:00Z".parse().unwrap();
+        let mut schedule = ScheduleState::refused(&AssetId::new("cron/a").unwrap(), "");
+        schedule.cron = "*/10 * * * *".to_owned();
+        schedule.open = Some("2026-11-24T10:10:00Z".parse().unwrap());
+        schedule.counts = Counts::default();
+        let all = outlook(&[], std::slice::from_ref(&schedule), now, until);
+        let times: Vec<_> = all.iter().map(|due| due.at.to_string()).collect();
+        assert_eq!(
+            times,
+            [
+                "2026-11-24T10:10:30Z",
+                "2026-11-24T10:20:00Z",
+                "2026-11-24T10:30:00Z"
+            ]
+        );
+        let far = now + std::time::Duration::from_secs(400 * 24 * 3600);
+        let all = outlook(&[], std::slice::from_ref(&schedule), now, far);
+        assert_eq!(all.len(), MAX_ENTRIES);
+    }
+}

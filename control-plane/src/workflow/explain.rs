@@ -1,0 +1,158 @@
+//! What an execution waits for, followed to its causes through other executions, claims, assets and rollouts.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use annealing_workflow::{
+    outlook::{Due, outlook},
+    view::{Execution, Wait, WaitFor},
+};
+use control_plane_runtime::Runtime;
+use jiff::Timestamp;
+use plugin_sdk::{
+    operation::ExecutionId,
+    workflow::{MachineName, WorkflowName},
+};
+use prodspec_model::AssetId;
+use serde::{Deserialize, Serialize};
+
+use super::Ended;
+use crate::{
+    Explained,
+    handle::{Error, Handle},
+};
+
+/// Maximum number of executions, and of assets, that an explanation follows.
+const FOLLOWED: usize = 50;
+
+/// Why an execution has not ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ExplainedExecution {
+    /// The execution, and after it those that it waits for: its children, and holders of claims. Each once, at most 50.
+    pub executions: Vec<Execution>,
+    /// The assets that they wait for, with what enforcement and rollouts say of them. At most 50.
+    pub assets: BTreeMap<AssetId, Explained>,
+    /// What is waited for in the end, beside the assets: a time, a person, an answer.
+    pub causes: Vec<CauseOfWait>,
+}
+
+/// Something that is waited for, and that waits for nothing else in the control plane.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct CauseOfWait {
+    /// The execution that waits.
+    pub execution: ExecutionId,
+    /// The machine that waits. `None`: the execution waits to start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<MachineName>,
+    /// What it waits for.
+    pub wait: Wait,
+}
+
+/// A step that goes on when a person gives a word about it: after three deaths, or when it is not known what a call did.
+pub type ParkedStep = CauseOfWait;
+
+/// All waits of an execution, that of its start first.
+fn waits(execution: &Execution) -> impl Iterator<Item = CauseOfWait> + '_ {
+    let start = execution.wait.iter().map(|wait| (None, wait));
+    let machines = execution.waits();
+    let machines = machines.map(|(machine, wait)| (Some(machine.name.clone()), wait));
+    start.chain(machines).map(|(machine, wait)| CauseOfWait {
+        execution: execution.id.clone(),
+        machine,
+        wait: wait.clone(),
+    })
+}
+
+impl<R: Runtime> Handle<R> {
+    /// Explains a live execution: what each of its machines waits for, followed through children, holders of claims and
+    /// assets to the causes. The machines that are not enabled name the clauses of their guards that do not hold.
+    ///
+    /// `None`: it is not live.
+    ///
+    /// # Errors
+    /// If this process does not own the partition.
+    pub async fn explain_execution(
+        &self,
+        execution: &ExecutionId,
+    ) -> Result<Option<ExplainedExecution>, Error> {
+        let mut queue = VecDeque::from([execution.clone()]);
+        let mut seen = BTreeSet::from([execution.clone()]);
+        let (mut executions, mut assets, mut causes) = (Vec::new(), BTreeSet::new(), Vec::new());
+        while let Some(id) = queue.pop_front().filter(|_| executions.len() < FOLLOWED) {
+            let Some(found) = self.execution(&id).await? else {
+                continue;
+            };
+            for cause in waits(&found) {
+                let follow: Vec<ExecutionId> = match &cause.wait.what {
+                    WaitFor::Child(child) => vec![child.clone()],
+                    WaitFor::Claim { held_by, .. } => {
+                        held_by.iter().map(|it| it.execution.clone()).collect()
+                    }
+                    WaitFor::Settled(of) | WaitFor::Rule(of) if !of.is_empty() => {
+                        assets.extend(of.iter().cloned());
+                        continue;
+                    }
+                    _ => Vec::new(),
+                };
+                if follow.is_empty() {
+                    causes.push(cause);
+                }
+                queue.extend(follow.into_iter().filter(|id| seen.insert(id.clone())));
+            }
+            executions.push(found);
+        }
+        if executions.is_empty() {
+            return Ok(None);
+        }
+        let mut explained = BTreeMap::new();
+        for asset in assets.into_iter().take(FOLLOWED) {
+            match self.explain(&asset).await {
+                Ok(found) => drop(explained.insert(asset, found)),
+                // It has left intent meanwhile.
+                Err(Error::UnknownAsset { .. } | Error::Renamed { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Some(ExplainedExecution {
+            executions,
+            assets: explained,
+            causes,
+        }))
+    }
+
+    /// All steps that wait for the word of a person about a call, sorted by execution: settle them, or replay them.
+    ///
+    /// # Errors
+    /// If this process does not own the partition.
+    pub async fn parked_steps(&self) -> Result<Vec<ParkedStep>, Error> {
+        let all = self.executions().await?;
+        let waits = all.iter().flat_map(waits);
+        Ok(waits.filter(|it| it.wait.what == WaitFor::Word).collect())
+    }
+
+    /// The work of workflows and schedules that is due until a time, the earliest first. At most 1,000 entries.
+    ///
+    /// # Errors
+    /// If this process does not own the partition.
+    pub async fn outlook(&self, until: Timestamp) -> Result<Vec<Due>, Error> {
+        let (executions, schedules) = (self.executions().await?, self.schedules().await?);
+        let now = self.shared.runtime.now().wall;
+        Ok(outlook(&executions, &schedules, now, until))
+    }
+
+    /// Executions that have ended and are kept, sorted by workflow and number: at most `limit`, not more than 1,000, of
+    /// those after `after`. `workflow`: only of this one.
+    ///
+    /// # Errors
+    /// If the store cannot be read, or this process does not own the partition.
+    pub async fn ended_executions(
+        &self,
+        workflow: Option<&WorkflowName>,
+        after: Option<&ExecutionId>,
+        limit: usize,
+    ) -> Result<Vec<Ended>, Error> {
+        let lane = self.lane().await?;
+        Ok(lane.ended_after(workflow, after, limit).await?)
+    }
+}
