@@ -16,5 +16,6 @@ pub mod watch;
 pub use config::Config;
 pub use kernel::{Refused, Say, ScheduleWord, Settled};
 pub use shell::{
-    AskError, Attached, BuildError, Executions, Handle, Started, Workflows, WorkflowsBuilder,
+    AskError, Attached, BuildError, Executions, Handle, Heard, Listener, Started, Workflows,
+    WorkflowsBuilder,
 };

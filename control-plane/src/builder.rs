@@ -8,7 +8,8 @@ use annealing_strategist::{
     policy::{self, NoStall},
 };
 use annealing_workflow::{
-    Executions, Workflows, WorkflowsBuilder, bridge::OperationPlugin, definition::Workflow,
+    Executions, Listener, Workflows, WorkflowsBuilder, bridge::OperationPlugin,
+    definition::Workflow,
 };
 use control_plane_runtime::{Runtime, TokioRuntime};
 use control_plane_store::{Store, incarnations::Incarnations, owner::ProcessId};
@@ -284,6 +285,11 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
     /// Registers a workflow under its name. New executions get it; live ones keep to the one that they began with.
     pub fn workflow(self, workflow: Workflow) -> Self {
         self.lanes(|builder| builder.workflow(workflow))
+    }
+
+    /// Adds a listener, which hears what executions do and starts workflows: notices, and what follows from an end.
+    pub fn listener(self, listener: Listener) -> Self {
+        self.lanes(|builder| builder.listener(listener))
     }
 
     /// The executions of the control plane under construction, for plugins and checks that run workflows: they are

@@ -13,8 +13,11 @@
 //! | `workflow-old-key/{p}/{time} {digest}` | that a key may be forgotten from then on | with the key |
 //! | `workflow-schedule/{p}/{asset}` | the state of a schedule: [`ScheduleRecord`](crate::cron::ScheduleRecord) | when it is acknowledged that its asset is gone |
 //! | `workflow-log/{p}/{id} {n}` | log entries of one commit, from the number n on | with the execution |
+//! | `workflow-feed/{p}/{fence}-{n}` | the log entries of one commit, of all executions | after seven days |
+//! | `workflow-listener/{p}/{name}` | how far a listener has heard the feed | never |
 
 mod execution;
+mod feed;
 mod log;
 mod step;
 
@@ -33,6 +36,7 @@ use crate::definition::Outcome;
 
 pub use self::{
     execution::{Ended, Live, Said},
+    feed::{FeedPosition, FeedRecord, ListenerRecord, Told},
     log::{Entry, LogRecord, What},
     step::{Does, OpenCall, Output, StepEdit, StepRecord},
 };

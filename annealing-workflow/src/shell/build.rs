@@ -1,6 +1,9 @@
 //! Builds the workflows of a partition.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use control_plane_runtime::Runtime;
 use control_plane_store::Store;
@@ -9,7 +12,9 @@ use plugin_sdk::{
     service::{ByCause, Stack, StackService, stack},
 };
 use prodspec_model::PartitionId;
+use tokio::sync::watch;
 
+use super::listener::Listener;
 use crate::{
     config::Config,
     definition::Workflow,
@@ -26,6 +31,9 @@ pub struct Workflows<R> {
     pub(crate) functions: BTreeMap<Arc<str>, Arc<dyn OperationFunction>>,
     pub(crate) probes: BTreeMap<Arc<str>, Arc<dyn Probe>>,
     pub(crate) dispatch: Stack<DispatchRequest, Dispatch>,
+    pub(crate) listeners: Vec<Listener>,
+    /// Changes when something was added to the feed.
+    pub(crate) told: watch::Sender<()>,
 }
 
 /// Workflows under construction. See [`Workflows::builder`].
@@ -65,6 +73,11 @@ pub enum BuildError {
         "the probe `{0}` belongs to no function; register the function, or leave the probe out"
     )]
     NoFunctionOfProbe(String),
+    /// Two listeners have the same name, or one has a name that is no part of a key.
+    #[error(
+        "the name `{0}` of a listener is used twice, is empty, or has a slash; give it its own"
+    )]
+    Listener(String),
 }
 
 impl<R: Runtime> Workflows<R> {
@@ -82,6 +95,8 @@ impl<R: Runtime> Workflows<R> {
             functions: BTreeMap::new(),
             probes: BTreeMap::new(),
             dispatch: stack(ByCause),
+            listeners: Vec::new(),
+            told: watch::Sender::new(()),
         })
     }
 
@@ -139,6 +154,12 @@ impl<R: Runtime> WorkflowsBuilder<R> {
         self
     }
 
+    /// Adds a listener, which hears what executions do and starts workflows.
+    pub fn listener(mut self, listener: Listener) -> Self {
+        self.0.listeners.push(listener);
+        self
+    }
+
     /// Sets the numbers that workflows use. Default: [`Config::default`].
     pub fn config(mut self, config: Config) -> Self {
         self.0.settings.config = config;
@@ -158,6 +179,12 @@ impl<R: Runtime> WorkflowsBuilder<R> {
         let settings = &self.0.settings;
         for workflow in settings.workflows.values() {
             check(settings, workflow)?;
+        }
+        let mut names = BTreeSet::new();
+        for name in self.0.listeners.iter().map(|it| &it.name) {
+            if name.is_empty() || name.contains('/') || !names.insert(name) {
+                return Err(BuildError::Listener(name.to_string()));
+            }
         }
         match self
             .0

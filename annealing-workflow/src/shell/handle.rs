@@ -179,11 +179,22 @@ impl<R: Runtime> Handle<R> {
         cause: StartCause,
         by: By,
     ) -> Result<Started, AskError> {
+        self.start_in_chain(start, cause, Vec::new(), by).await
+    }
+
+    /// As [`start_because`](Self::start_because), after a chain of causes.
+    pub(super) async fn start_in_chain(
+        &self,
+        start: Start,
+        cause: StartCause,
+        chain: Vec<String>,
+        by: By,
+    ) -> Result<Started, AskError> {
         let known = self.known(&start.workflow, start.key.as_deref()).await?;
         let command = Command::Start {
             start: Box::new(start),
             cause,
-            chain: Vec::new(),
+            chain,
         };
         match self.command(command, by, known).await? {
             Reply::Started { id, new, outcome } => Ok(Started { id, new, outcome }),

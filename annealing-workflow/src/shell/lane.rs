@@ -8,20 +8,20 @@ use std::{
 
 use control_plane_runtime::{Kernel as _, Runtime};
 use control_plane_store::{
-    CommitError, Version, Write,
+    CommitError, Error, Version, Write,
     journal::{Journal, Outcome, Ticket},
-    record::Rewrites,
+    record::{self, Rewrites},
 };
 use futures::{FutureExt, StreamExt, channel::mpsc::UnboundedReceiver, future::BoxFuture};
 use plugin_sdk::{Feed, FeedItem, Mono, operation::ExecutionId};
 
 use super::{
-    Input, build::Workflows, calls::Calls, fence, handle::Answer, retained::Retained, schedules,
-    writes::writes,
+    Input, build::Workflows, calls::Calls, feed, fence, handle::Answer, retained::Retained,
+    schedules, writes::writes,
 };
 use crate::{
-    kernel::{CommitNo, Effects, Event, Lane, Recovered, Reply, ReplyNo},
-    record::Ended,
+    kernel::{CommitNo, Effects, Event, Lane, Record, Recovered, Reply, ReplyNo},
+    record::{Ended, FeedPosition},
 };
 
 /// Wait before a batch is submitted again whose outcome is not known.
@@ -162,7 +162,10 @@ impl<R: Runtime> Session<R> {
                 while let Some((_, then)) = self.thens.pop_front_if(|(at, _)| *at <= upto) {
                     match then {
                         Then::Tell(tell) => tell(),
-                        Then::Durable(commit) => self.step(Event::Durable(commit)),
+                        Then::Durable(commit) => {
+                            self.workflows.told.send_replace(());
+                            self.step(Event::Durable(commit));
+                        }
                     }
                 }
                 true
@@ -224,6 +227,13 @@ impl<R: Runtime> Session<R> {
             Input::Referenced(reply) => {
                 drop(reply.send(self.kernel.referenced().into_iter().collect()))
             }
+            Input::Listened(name, heard) => {
+                // A listener hears again what it has not stored.
+                if let Ok(write) = record::put(&self.workflows.partition, &name, &heard) {
+                    self.flush();
+                    self.last = self.journal.record(vec![write]);
+                }
+            }
             Input::Found(found) => {
                 let writes = self
                     .retained
@@ -267,15 +277,9 @@ impl<R: Runtime> Session<R> {
             return;
         }
         if let Some(commit) = effects.commit {
-            let partition = &self.workflows.partition;
             self.retained.reopened(&effects.records);
-            let made: Result<Vec<Vec<Write>>, _> = effects
-                .records
-                .into_iter()
-                .map(|record| writes(partition, &self.rewrites, record))
-                .collect();
-            match made {
-                Ok(made) => self.lazy.push((commit, made.concat())),
+            match self.made(commit, effects.records) {
+                Ok(made) => self.lazy.push((commit, made)),
                 Err(error) => {
                     self.broken = Some(error.to_string());
                     return;
@@ -303,6 +307,21 @@ impl<R: Runtime> Session<R> {
         for call in effects.calls {
             self.calls.make(call);
         }
+    }
+
+    /// The writes of one commit, with what it adds to the feed.
+    fn made(&self, commit: CommitNo, records: Vec<Record>) -> Result<Vec<Write>, Error> {
+        let partition = &self.workflows.partition;
+        let feed = feed::told(&records).map(|told| {
+            let name = FeedPosition::new(self.fence.0, commit.0).to_string();
+            record::put(partition, &name, &told)
+        });
+        let made = records
+            .into_iter()
+            .map(|record| writes(partition, &self.rewrites, record));
+        let mut made = made.collect::<Result<Vec<_>, _>>()?.concat();
+        made.extend(feed.transpose()?);
+        Ok(made)
     }
 
     /// Hands all writes that wait to the journal, in order, each step whole.

@@ -4,10 +4,13 @@ mod build;
 mod calls;
 mod edits;
 mod executions;
+mod feed;
 mod fence;
 mod handle;
 mod history;
 mod lane;
+mod listen;
+mod listener;
 mod pages;
 mod recover;
 mod request;
@@ -24,7 +27,7 @@ use std::sync::Arc;
 use control_plane_runtime::Runtime;
 use control_plane_store::{journal::Journal, owner, record::Rewrites, records::By};
 use futures::{
-    StreamExt,
+    FutureExt, StreamExt,
     channel::mpsc::{self, UnboundedReceiver, UnboundedSender},
 };
 use plugin_sdk::{
@@ -35,7 +38,9 @@ use prodspec_model::Incarnation;
 pub use self::{
     build::{BuildError, Workflows, WorkflowsBuilder},
     executions::Executions,
+    feed::Heard,
     handle::{AskError, Handle, Started},
+    listener::Listener,
 };
 use self::{
     calls::Calls,
@@ -46,7 +51,7 @@ use self::{
 use crate::{
     intent::Intent,
     kernel::{Command, Event, Reply, holder},
-    record::{Ended, KeyRecord},
+    record::{Ended, KeyRecord, ListenerRecord},
 };
 
 /// Wait before stored data that could not be read is read again.
@@ -62,6 +67,8 @@ pub(crate) enum Input {
     Ends(ExecutionId, handle::Answer<Option<Ended>>),
     /// A caller asks which incarnations are in use.
     Referenced(handle::Answer<Vec<prodspec_model::IncarnationNo>>),
+    /// A listener has heard the feed up to here.
+    Listened(Arc<str>, ListenerRecord),
     /// Retention has found something.
     Found(retention::Found),
 }
@@ -159,6 +166,8 @@ impl<R: Runtime> Attached<R> {
         );
         let live = recovered.live.iter();
         calls.release_others(live.map(|it| holder(&it.id)).collect());
+        let handle = Handle::new(workflows.clone(), sender.clone(), trouble, rewrites.clone());
+        let listening = listen::listen(workflows.clone(), handle, sender.clone());
         let retained = Retained::new(sender, workflows.runtime.now().mono);
         let stored = Stored {
             recovered,
@@ -166,7 +175,11 @@ impl<R: Runtime> Attached<R> {
             retained,
         };
         let session = Session::new(workflows, calls, journal, fence, stored);
-        session.run(lease, feed, inputs).await;
+        let session = session.run(lease, feed, inputs);
+        // Listeners end with the session.
+        let listening = listening.then(|()| futures::future::pending::<()>());
+        futures::pin_mut!(session, listening);
+        futures::future::select(session, listening).await;
     }
 }
 

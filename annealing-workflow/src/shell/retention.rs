@@ -28,7 +28,7 @@ pub(crate) enum Found {
     History(Vec<Kept>),
     /// An execution to remove, with the writes that do so.
     Old(ExecutionId, Vec<Write>),
-    /// Keys that are not kept any more.
+    /// Keys, and parts of the feed, that are not kept any more.
     Keys(Vec<Write>),
 }
 
@@ -56,7 +56,8 @@ pub(super) fn pass<R: Runtime>(
             let writes = of_execution(&ours, &kept, now).await?;
             tell(&sender, Found::Old(kept.id, writes));
         }
-        let writes = old_keys(&ours, now).await?;
+        let mut writes = old_keys(&ours, now).await?;
+        writes.extend(ours.old_feed(now).await?);
         if !writes.is_empty() {
             tell(&sender, Found::Keys(writes));
         }

@@ -1,5 +1,6 @@
 //! The shell on a store in memory and the tokio runtime. Enforcement is a feed that the test holds.
 
+mod feed;
 mod kept;
 
 use std::{

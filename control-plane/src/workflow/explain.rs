@@ -3,10 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use annealing_workflow::{
+    Heard,
     outlook::{Due, outlook},
+    record::FeedPosition,
     view::{Execution, Wait, WaitFor},
 };
 use control_plane_runtime::Runtime;
+use futures::Stream;
 use jiff::Timestamp;
 use plugin_sdk::{
     operation::ExecutionId,
@@ -40,12 +43,12 @@ pub struct ExplainedExecution {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CauseOfWait {
-    /// The execution that waits.
+    /// The execution that waits, by its id.
     pub execution: ExecutionId,
     /// The machine that waits. `None`: the execution waits to start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<MachineName>,
-    /// What it waits for.
+    /// What it waits for, and since when.
     pub wait: Wait,
 }
 
@@ -139,6 +142,16 @@ impl<R: Runtime> Handle<R> {
         let (executions, schedules) = (self.executions().await?, self.schedules().await?);
         let now = self.shared.runtime.now().wall;
         Ok(outlook(&executions, &schedules, now, until))
+    }
+
+    /// Follows what executions do: every transition, failure, word, parked step, start and end, once each and in order, over
+    /// crashes and changes of owner. `after`: goes on after this place, which the caller has stored; `None` begins with the
+    /// oldest that is kept, seven days old. Works in every process that has the store. An error of the store ends nothing.
+    pub fn follow_executions(
+        &self,
+        after: Option<FeedPosition>,
+    ) -> impl Stream<Item = Result<Heard, control_plane_store::Error>> + Send + 'static {
+        self.shared.workflows.follow(after)
     }
 
     /// Executions that have ended and are kept, sorted by workflow and number: at most `limit`, not more than 1,000, of

@@ -17,12 +17,12 @@ use plugin_sdk::FencingToken;
 use serde_json::Value;
 
 pub use annealing_workflow::{
-    AskError, Config, Executions, Refused, Say, ScheduleWord, Settled, Started,
+    AskError, Config, Executions, Heard, Listener, Refused, Say, ScheduleWord, Settled, Started,
     bridge::{FreshPlugin, OperationPlugin, WorkflowPlugin},
     cron::{Counts, Paused},
     definition::{Definition, Error, Exploration, FalseClause, Outcome, Workflow},
     outlook::{Due, DueWork},
-    record::{Ended, Entry, What},
+    record::{Ended, Entry, FeedPosition, Told, What},
     view::{ClaimHolder, Execution, ScheduleState, Wait, WaitFor},
 };
 pub use plugin_sdk::{

@@ -1,0 +1,144 @@
+//! Lets listeners hear the feed while the lane runs.
+
+use std::{sync::Arc, time::Duration};
+
+use control_plane_runtime::{Runtime, timeout_at};
+use control_plane_store::{record, records::By};
+use futures::{StreamExt, channel::mpsc::UnboundedSender, future};
+use plugin_sdk::{BoxError, Mono, operation::StartCause, with_causes};
+
+use super::{
+    Input,
+    build::Workflows,
+    feed::Heard,
+    handle::{AskError, Handle},
+    listener::Listener,
+};
+use crate::record::{FeedPosition, ListenerRecord, What};
+
+/// Wait before a listener begins again that could not read or write.
+const AGAIN: Duration = Duration::from_secs(5);
+/// Number of parts of the feed after which it is stored how far a listener has heard.
+const PARTS: usize = 64;
+/// Longest time for which that is not stored.
+const STORE: Duration = Duration::from_secs(1);
+
+/// Lets all listeners hear, until the caller drops the future.
+pub(super) async fn listen<R: Runtime>(
+    workflows: Arc<Workflows<R>>,
+    handle: Handle<R>,
+    sender: UnboundedSender<Input>,
+) {
+    let all = workflows.listeners.iter().map(|listener| async {
+        let ear = Ear {
+            workflows: &workflows,
+            handle: &handle,
+            sender: &sender,
+            listener,
+        };
+        loop {
+            if let Err(error) = ear.hear().await {
+                tracing::warn!(partition = %workflows.partition, listener = %listener.name, error = &*error as &dyn std::error::Error, "a listener cannot hear the feed; beginning again in 5 s");
+            }
+            workflows.runtime.sleep(AGAIN).await;
+        }
+    });
+    future::join_all(all).await;
+}
+
+/// A listener with what it needs.
+struct Ear<'a, R> {
+    workflows: &'a Arc<Workflows<R>>,
+    handle: &'a Handle<R>,
+    sender: &'a UnboundedSender<Input>,
+    listener: &'a Listener,
+}
+
+impl<R: Runtime> Ear<'_, R> {
+    async fn hear(&self) -> Result<(), BoxError> {
+        let runtime = &self.workflows.runtime;
+        let feed = self.workflows.follow(Some(self.begin().await?));
+        futures::pin_mut!(feed);
+        // The last part that was heard and is not stored, the number of such parts, and when the first was heard.
+        let mut unstored: Option<(FeedPosition, usize, Mono)> = None;
+        loop {
+            let next = match &unstored {
+                None => feed.next().await,
+                Some((position, parts, since)) => {
+                    let next = timeout_at(runtime, *since + STORE, feed.next()).await;
+                    if next.is_none() || *parts >= PARTS {
+                        self.store(position);
+                        unstored = None;
+                    }
+                    match next {
+                        Some(next) => next,
+                        None => continue,
+                    }
+                }
+            };
+            let Some(heard) = next.transpose()? else {
+                return Ok(());
+            };
+            self.react(&heard).await?;
+            let (parts, since) = match unstored {
+                Some((_, parts, since)) => (parts + 1, since),
+                None => (1, runtime.now().mono),
+            };
+            unstored = Some((heard.position, parts, since));
+        }
+    }
+
+    /// The place after which the listener goes on. One that is new begins at the end of the feed.
+    async fn begin(&self) -> Result<FeedPosition, BoxError> {
+        let (store, partition) = (&*self.workflows.store, &self.workflows.partition);
+        let stored = record::load::<ListenerRecord>(store, partition, &self.listener.name).await?;
+        if let Some(stored) = stored {
+            return Ok(stored.value.heard);
+        }
+        let last = self.workflows.last_place().await?;
+        let last = last.unwrap_or_else(|| FeedPosition::new(0, 0));
+        self.store(&last);
+        Ok(last)
+    }
+
+    fn store(&self, position: &FeedPosition) {
+        let heard = ListenerRecord {
+            heard: position.clone(),
+        };
+        // The ownership may have ended; the next owner hears from the last place that is stored.
+        let told = Input::Listened(self.listener.name.clone(), heard);
+        drop(self.sender.unbounded_send(told));
+    }
+
+    async fn react(&self, heard: &Heard) -> Result<(), BoxError> {
+        for (n, told) in heard.told.iter().enumerate() {
+            let ended = match told.entry.what {
+                What::Ended(_) => self.handle.ended(&told.execution).await?,
+                _ => None,
+            };
+            let Some(mut start) = self.listener.hears(told, ended.as_ref()) else {
+                continue;
+            };
+            let (name, position) = (&self.listener.name, &heard.position);
+            start
+                .key
+                .get_or_insert(format!("{name} {position} {n}").into());
+            let mut chain = ended.map(|ended| ended.live.chain).unwrap_or_default();
+            chain.push(told.execution.to_string());
+            let cause = StartCause::Listener {
+                name: name.to_string(),
+                ended: told.execution.clone(),
+            };
+            let by = By::new(format!("listener {name}"), told.execution.to_string());
+            match self.handle.start_in_chain(start, cause, chain, by).await {
+                Ok(_) => {}
+                // It would be refused again.
+                Err(AskError::Refused(refused)) if !refused.passes() => {
+                    tracing::warn!(partition = %self.workflows.partition, listener = %name, execution = %told.execution, error = with_causes(&refused), "the start of a listener is refused");
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
