@@ -84,6 +84,10 @@ mod documents {
     struct Schedule;
     #[doc = include_str!("../../docs/validator.md")]
     struct Validator;
+    #[doc = include_str!("../../docs/when-it-dies.md")]
+    struct WhenItDies;
+    #[doc = include_str!("../../docs/which-tool.md")]
+    struct WhichTool;
     #[doc = include_str!("../../docs/workflow.md")]
     struct AWorkflow;
 }

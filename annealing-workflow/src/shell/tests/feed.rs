@@ -31,7 +31,7 @@ async fn follow(
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn r41_feed_names_every_entry_once_over_a_change_of_owner() {
     let (store, press) = (Arc::new(MemoryStore::new()), Press::default());
     let builder = || {
