@@ -1,4 +1,4 @@
-//! Live executions and schedules as they are shown.
+//! Live executions, schedules and watches as they are shown.
 
 use std::fmt;
 
@@ -7,13 +7,14 @@ use plugin_sdk::{
     operation::ExecutionId,
     workflow::{MachineName, StateName},
 };
-use prodspec_model::AssetId;
+use prodspec_model::{AssetId, IncarnationNo, operation::Watch};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    cron::{Counts, Paused},
+    cron::Counts,
     definition::FalseClause,
-    record::Live,
+    record::{Live, Paused},
+    watch::WatchCounts,
 };
 
 /// A live execution: its machines, and what each of them waits for.
@@ -190,6 +191,54 @@ impl ScheduleState {
             next: None,
             running: Vec::new(),
             counts: Counts::default(),
+            paused: None,
+            orphan: None,
+            trouble: Some(why.to_owned()),
+        }
+    }
+}
+
+/// A watch: what it has taken, what waits and what runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct WatchState {
+    /// The asset with the watch.
+    pub asset: AssetId,
+    /// The assets that are watched, and the changes that count. `None`: the asset's content cannot be used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on: Option<Watch>,
+    /// The incarnation whose changes were taken last. `None`: it is no watch on intent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handled: Option<IncarnationNo>,
+    /// Assets that changed, or whose condition holds, and whose run has not started; of many, the oldest 100.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<AssetId>,
+    /// The executions of runs that are live.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub running: Vec<ExecutionId>,
+    /// Number of changes by what became of them.
+    pub counts: WatchCounts,
+    /// The pause. `None`: runs start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<Paused>,
+    /// Time at which the asset left intent. The watch goes on until that is acknowledged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub orphan: Option<Timestamp>,
+    /// Why a run cannot start, or why the asset's content is not in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+}
+
+impl WatchState {
+    /// A watch of an asset whose content cannot be used.
+    pub(crate) fn refused(asset: &AssetId, why: &str) -> Self {
+        Self {
+            asset: asset.clone(),
+            on: None,
+            handled: None,
+            waiting: Vec::new(),
+            running: Vec::new(),
+            counts: WatchCounts::default(),
             paused: None,
             orphan: None,
             trouble: Some(why.to_owned()),

@@ -23,7 +23,7 @@ use prodspec_gen::{Pipeline, Table, pipeline};
 use prodspec_model::{
     Message, PartitionId, TypeName,
     id::InvalidId,
-    operation::{CronOperation, Limits, Operation},
+    operation::{CronOperation, Limits, Operation, WatchOperation},
     rollout::RolloutPolicy,
 };
 use serde::de::DeserializeOwned;
@@ -387,7 +387,9 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
         let runtime = self.runtime.ok_or(BuildError::NoRuntime)?;
         let partition = PartitionId::new(&self.partition)?;
         let store = self.store.ok_or(BuildError::NoStore)?;
-        let workflows = Workflows::builder(runtime.clone(), partition.clone(), store.clone());
+        let incarnations = Arc::new(Incarnations::new(store.clone(), partition.clone()));
+        let workflows = Workflows::builder(runtime.clone(), partition.clone(), store.clone())
+            .incarnations(incarnations.clone());
         let steps = self.workflows.into_iter();
         let workflows = steps
             .fold(workflows, |builder, step| step(builder))
@@ -399,7 +401,6 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
         let steps = self.implied.into_iter().chain(self.generation);
         let pipeline = steps.fold(builder, |builder, step| step(builder)).build()?;
         check_types(&self.types, &pipeline)?;
-        let incarnations = Arc::new(Incarnations::new(store.clone(), partition.clone()));
         let strategist = Strategist::builder(
             runtime.clone(),
             partition.clone(),
@@ -444,7 +445,7 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
     }
 }
 
-/// A pipeline that knows rollout policies and schedules, and refuses those that would stall or cannot run.
+/// A pipeline that knows rollout policies, schedules and watches, and refuses those that would stall or cannot run.
 fn own_validators<R: Runtime>(
     partition: PartitionId,
     no_stall: NoStall,
@@ -456,6 +457,7 @@ fn own_validators<R: Runtime>(
     Pipeline::builder(partition)
         .asset_type(policies)
         .asset_type(AssetType::<CronOperation>::new().modelled_only())
+        .asset_type(AssetType::<WatchOperation>::new().modelled_only())
         .asset_type(AssetType::<Limits>::new().modelled_only())
         .validator(workflow::Operations(workflows))
         .validator(no_stall)

@@ -24,7 +24,7 @@ mod slots;
 pub use self::{
     error::Error,
     expression::Expression,
-    schedule::{Counts, Decision, Paused, Schedule, ScheduleRecord, StartedSlots, Wanted},
+    schedule::{Counts, Decision, Schedule, ScheduleRecord, StartedSlots, Wanted},
     slots::Slots,
 };
 

@@ -224,6 +224,7 @@ fn run(execution: &Execution, id: StepId, now: Now, until: Mono, fence: Fence) -
         context: execution.shared(),
         edits: execution.gathered_edits(),
         needs: step.needs.clone(),
+        changed: execution.changed.clone(),
         until,
         deadline: now.wall.checked_add(left).unwrap_or(now.wall),
         cancelled: execution.position.cancelled(),

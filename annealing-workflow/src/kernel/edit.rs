@@ -151,7 +151,10 @@ impl Lane {
     }
 
     fn was_edited(&mut self, now: Now, id: StepId, made: Made, out: &mut Effects) {
-        let Made { assets, left_alone } = made;
+        self.watched_edit(id, &made);
+        let Made {
+            assets, left_alone, ..
+        } = made;
         let Some(execution) = self.live.get_mut(&id.execution) else {
             return;
         };

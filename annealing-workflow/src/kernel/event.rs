@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use control_plane_store::records::{By, Holder};
 use jiff::Timestamp;
 use plugin_sdk::{
-    Dispatch, DispatchRequest, Mono,
+    Dispatch, DispatchRequest, Mono, Standing,
     operation::{
         AssetRun, EffectKey, ExecutionId, Fence, Join, Probed, Ran, Requirement, SourceEdit, Start,
         StartCause,
@@ -13,7 +13,7 @@ use plugin_sdk::{
     plugin,
     workflow::{MachineName, StateName, WorkflowName},
 };
-use prodspec_model::{AssetId, Digest, IncarnationNo};
+use prodspec_model::{AssetId, Digest, Incarnation, IncarnationNo, snapshot::Change};
 use serde_json::{Map, Value};
 
 use super::intended::{Intended, ScheduleWord};
@@ -22,8 +22,11 @@ use crate::{
     definition::{Outcome, Workflow},
     kernel::RecoveredExecution,
     operation::Operated,
-    record::{Ended, KeyRecord, LaneRecord, Live, LogRecord, Output, StepEdit, StepRecord},
+    record::{
+        Changed, Ended, KeyRecord, LaneRecord, Live, LogRecord, Output, StepEdit, StepRecord,
+    },
     view::{self, Execution},
+    watch::{WatchRecord, WatchedRecord},
 };
 
 /// Number of a call to a function, a probe or the dispatch stack, unique for one owner.
@@ -64,11 +67,13 @@ pub enum Event {
     Edited(CallNo, Result<Made, plugin::Error>),
     /// The assets of an edit are in sync, or will not be.
     Settled(CallNo, Result<Settlement, plugin::Error>),
-    /// A newer incarnation is in force.
-    Took(IncarnationNo),
-    /// Schedules came to intent, changed there or left it. The first such event has all of them, and nothing of a schedule
-    /// starts before it.
-    Schedules(Box<Intended>),
+    /// A newer incarnation is in force, in which these schedules and watches came, changed or left.
+    Took(Incarnation, Box<Intended>),
+    /// Schedules and watches came to intent, changed there or left it. The first such event has all of them, and nothing of
+    /// them starts before it.
+    Intended(Box<Intended>),
+    /// The present standings of assets that are [followed](Effects::follow).
+    Stands(Vec<(AssetId, Standing)>),
     /// Everything up to this commit is durable.
     Durable(CommitNo),
     /// The ownership is fresh until this time; after it nothing starts before the next such event.
@@ -114,6 +119,10 @@ pub enum Command {
     Schedule(AssetId, ScheduleWord),
     /// Shows all schedules.
     ShowSchedules,
+    /// A word for a watch.
+    Watch(AssetId, ScheduleWord),
+    /// Shows all watches.
+    ShowWatches,
 }
 
 /// A word for a live execution.
@@ -248,6 +257,8 @@ pub enum Reply {
     All(Vec<Execution>),
     /// All schedules, sorted by asset.
     Schedules(Vec<view::ScheduleState>),
+    /// All watches, sorted by asset.
+    Watches(Vec<view::WatchState>),
     /// The command does not fit. Nothing was changed.
     Refused(Refused),
 }
@@ -315,6 +326,19 @@ pub enum Refused {
         /// Why it does not fit, and what to do.
         why: &'static str,
     },
+    /// No watch is of this asset.
+    #[error("no watch is of the asset {0}; list them with `watches()`")]
+    NoWatch(AssetId),
+    /// The word does not fit the watch now.
+    #[error("{word} does not fit the watch {asset} now: {why}")]
+    Watch {
+        /// The asset with the watch.
+        asset: AssetId,
+        /// The word.
+        word: ScheduleWord,
+        /// Why it does not fit, and what to do.
+        why: &'static str,
+    },
     /// There is no incarnation yet, so there is no intent to work on.
     #[error("there is no incarnation yet; seal one first")]
     NoIntent,
@@ -354,6 +378,12 @@ pub enum Record {
     Reopened(ExecutionId),
     /// The state of a schedule. `None`: it has stopped.
     Schedule(AssetId, Option<Box<ScheduleRecord>>),
+    /// The state of a watch. `None`: it has stopped.
+    Watch(AssetId, Option<Box<WatchRecord>>),
+    /// What a watch knows of an asset, which comes second. `None`: nothing that matters.
+    Watched(AssetId, AssetId, Option<Box<WatchedRecord>>),
+    /// The assets that a run of a watch is about.
+    Changed(ExecutionId, Changed),
 }
 
 /// A call that the shell makes.
@@ -391,6 +421,8 @@ pub struct PreparedEdit {
 pub struct Made {
     /// The assets that it changes.
     pub assets: Vec<AssetId>,
+    /// What the edit alone changes, from what the sources made before it. Empty: this is not known.
+    pub changes: Vec<Change>,
     /// The fields that a lenient edit has left alone, in words.
     pub left_alone: Vec<String>,
 }
@@ -428,6 +460,8 @@ pub struct Run {
     pub edits: Vec<SourceEdit>,
     /// What the function has asked for so far.
     pub needs: BTreeMap<String, Requirement>,
+    /// The assets that the execution is about, if it is a run of a watch.
+    pub changed: Option<Changed>,
     /// When the call counts as one without an answer.
     pub until: Mono,
     /// The same by the wall clock.
@@ -447,6 +481,8 @@ pub struct Effects {
     pub urgent: bool,
     /// Calls to make.
     pub calls: Vec<Call>,
+    /// Assets whose standings the kernel is to be told from now on (`true`), or not any more.
+    pub follow: Vec<(AssetId, bool)>,
     /// Answers to give when everything up to here is durable.
     pub replies: Vec<(ReplyNo, Reply)>,
     /// Executions that ended in this step.

@@ -1,29 +1,32 @@
-//! What the kernel is told of schedules.
+//! What the kernel is told of schedules and watches.
 
 use std::collections::BTreeMap;
 
 use prodspec_model::AssetId;
 
-use crate::cron::Wanted;
+use crate::{cron, watch};
 
-/// The schedules of intent that differ from the ones told before.
+/// The schedules and watches of intent that differ from the ones told before.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Intended {
     /// Whether these are all there are. If not, the others are as they were.
     pub all: bool,
-    /// What each of them wants. `None`: it has left intent.
-    pub schedules: BTreeMap<AssetId, Option<Wanted>>,
+    /// What each schedule wants. `None`: it has left intent.
+    pub schedules: BTreeMap<AssetId, Option<cron::Wanted>>,
+    /// What each watch wants. `None`: it has left intent.
+    pub watches: BTreeMap<AssetId, Option<watch::Wanted>>,
 }
 
-/// A word for a schedule.
+/// A word for a schedule or a watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ScheduleWord {
-    /// Nothing starts until it is resumed, and slots that fall into the pause never will.
+    /// Nothing starts until it is resumed. Slots that fall into the pause never will; of what a watch sees meanwhile, the
+    /// newest does then.
     Pause,
     /// Ends a pause.
     Resume,
-    /// The asset is meant to be gone from intent: the schedule stops. What runs goes on until it ends.
+    /// The asset is meant to be gone from intent: the schedule or the watch stops. What runs goes on until it ends.
     Acknowledge,
 }
 

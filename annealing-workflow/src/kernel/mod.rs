@@ -27,7 +27,9 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod transition;
+mod trigger;
 mod unknown;
+mod watch;
 mod words;
 mod write;
 
@@ -51,6 +53,7 @@ use self::{
     queue::Queue,
     schedule::Schedules,
     state::{Execution, ExecutionNo, Phase, Step},
+    watch::Watches,
 };
 pub use self::{
     event::{
@@ -60,6 +63,7 @@ pub use self::{
     intended::{Intended, ScheduleWord},
     recover::{Recovered, RecoveredExecution},
     state::StepId,
+    watch::RecoveredWatch,
 };
 use crate::{
     config::Config,
@@ -129,6 +133,9 @@ pub struct Lane {
     held: VecDeque<(CommitNo, CallNo, Call)>,
     suspects: Suspects,
     schedules: Schedules,
+    watches: Watches,
+    /// The steps whose edits are being made.
+    editing: BTreeSet<StepId>,
     commit: CommitNo,
     durable: CommitNo,
     random: u64,
@@ -169,8 +176,17 @@ impl Kernel for Lane {
             Event::Probed(call, answer) => self.probed(now, call, answer, out),
             Event::Edited(call, answer) => self.edited(now, call, answer, out),
             Event::Settled(call, answer) => self.settled_edit(now, call, answer, out),
-            Event::Took(incarnation) => self.latest = Some(incarnation),
-            Event::Schedules(intended) => self.intended(now, *intended),
+            Event::Took(incarnation, intended) => {
+                self.latest = Some(incarnation.no());
+                self.watches.took(incarnation);
+                self.intended(now, *intended);
+            }
+            Event::Intended(intended) => self.intended(now, *intended),
+            Event::Stands(standings) => {
+                for (asset, standing) in standings {
+                    self.watches.stands(&asset, &standing, now.wall);
+                }
+            }
             Event::Durable(commit) => self.became_durable(now, commit, out),
             Event::Lease(until) => {
                 self.lease = until;
@@ -191,6 +207,7 @@ impl Lane {
             self.look(now, out);
             self.end_those_over(now, out);
             self.run_schedules(now, out);
+            self.run_watches(now, out);
             if !self.looks.is_empty() {
                 continue;
             }
@@ -211,6 +228,7 @@ impl Lane {
             self.agenda.first(),
             self.suspects.next_wake(),
             self.schedules.next_wake(),
+            self.watches.next_wake(),
         ];
         wakes.into_iter().flatten().min()
     }
@@ -220,13 +238,33 @@ impl Lane {
         self.ids.contains_key(execution)
     }
 
-    /// The incarnations that calls in flight read, which retention has to spare.
-    pub fn referenced(&self) -> BTreeSet<IncarnationNo> {
-        let steps = self
-            .live
-            .values()
-            .flat_map(|execution| execution.steps.values());
+    /// Takes what intent says of schedules and watches.
+    fn intended(&mut self, now: Now, intended: Intended) {
+        let Intended {
+            all,
+            schedules,
+            watches,
+        } = intended;
+        self.intended_schedules(now, all, schedules);
+        self.intended_watches(now, all, watches);
+    }
+
+    /// The incarnations that calls in flight read.
+    pub fn in_use(&self) -> BTreeSet<IncarnationNo> {
+        let executions = self.live.values();
+        let steps = executions.flat_map(|execution| execution.steps.values());
         steps.filter_map(|step| step.incarnation).collect()
+    }
+
+    /// The incarnations that retention has to spare: those that calls in flight read, and those with the content before
+    /// the changes that watches handle.
+    pub fn referenced(&self) -> BTreeSet<IncarnationNo> {
+        let mut all = self.in_use();
+        all.extend(self.watches.cited());
+        let changed = self.live.values().filter_map(|it| it.changed.as_ref());
+        let changed = changed.flat_map(|changed| &changed.assets);
+        all.extend(changed.filter_map(|asset| asset.before));
+        all
     }
 
     /// Whether a live execution keeps to this definition, or new ones would.
@@ -325,11 +363,17 @@ impl Lane {
         let Some(step) = self.step_mut(id) else {
             return;
         };
+        let edits = matches!(phase, Phase::Editing(_));
         step.phase = phase;
         step.since = (now.mono, now.wall);
         step.alarm = alarm;
         let wake = step.wake();
         self.agenda.set(id, wake);
+        if edits {
+            self.editing.insert(id);
+        } else if self.editing.remove(&id) {
+            self.watches.look_again();
+        }
     }
 
     /// Takes a step out of the queue in which it waits for its turn or for a claim.

@@ -11,21 +11,40 @@ use super::{
     event::{Effects, Refused, Reply},
     start::Starting,
 };
-use crate::{operation::Operated, record::KeyRecord};
+use crate::{
+    operation::Operated,
+    record::{Changed, KeyRecord},
+};
+
+/// An operation to run.
+pub(super) struct Operating {
+    /// The name of the operation, as the workflow, and the key.
+    pub(super) start: Start,
+    pub(super) operation: Operated,
+    pub(super) cause: StartCause,
+    /// The executions and watches that led to it, the nearest last.
+    pub(super) chain: Vec<String>,
+    /// The assets that it is about, for a run of a watch.
+    pub(super) changed: Option<Changed>,
+}
 
 impl Lane {
     /// Runs an operation, or finds the execution that its key has started.
-    #[expect(clippy::too_many_arguments, reason = "the parts of a command")]
     pub(super) fn operate(
         &mut self,
         now: Now,
-        start: Start,
-        operation: Operated,
-        cause: StartCause,
+        operating: Operating,
         by: &By,
         known: Option<Box<KeyRecord>>,
         out: &mut Effects,
     ) -> Result<Reply, Refused> {
+        let Operating {
+            start,
+            operation,
+            cause,
+            chain,
+            changed,
+        } = operating;
         start.check()?;
         if self.settings.workflows.contains_key(&start.workflow) {
             return Err(Refused::NameTaken(start.workflow));
@@ -38,7 +57,8 @@ impl Lane {
             workflow: operation.workflow,
             operation: Some(operation.digest),
             cause,
-            chain: Vec::new(),
+            chain,
+            changed,
             runs: Vec::new(),
         };
         self.start_new(now, starting, by, out)

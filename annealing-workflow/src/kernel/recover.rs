@@ -7,7 +7,7 @@ use plugin_sdk::{
     operation::{AssetRun, ExecutionId},
     workflow::MachineName,
 };
-use prodspec_model::{AssetId, Digest, IncarnationNo};
+use prodspec_model::{AssetId, Digest, Incarnation};
 use serde_json::Value;
 
 use super::{
@@ -15,11 +15,12 @@ use super::{
     event::Effects,
     log::LogHead,
     state::{Execution, ExecutionNo, Phase, Step, StepId, Why},
+    watch::RecoveredWatch,
 };
 use crate::{
     cron::ScheduleRecord,
     definition::Workflow,
-    record::{Does, Entry, Live, Output, StepRecord, What},
+    record::{Changed, Does, Entry, Live, Output, StepRecord, What},
 };
 
 /// A live execution as the store has it.
@@ -35,6 +36,8 @@ pub struct RecoveredExecution {
     pub input: Value,
     /// If it runs for an asset, the runs in the record of its key.
     pub runs: Vec<AssetRun>,
+    /// The assets that it is about, if it is a run of a watch.
+    pub changed: Option<Changed>,
     /// The records of its machines.
     pub steps: BTreeMap<MachineName, StepRecord>,
     /// What its machines left.
@@ -52,6 +55,8 @@ pub struct Recovered {
     pub live: Vec<RecoveredExecution>,
     /// The schedules, each with its asset.
     pub schedules: Vec<(AssetId, ScheduleRecord)>,
+    /// The watches.
+    pub watches: Vec<RecoveredWatch>,
     /// Digests of the definitions that are stored.
     pub definitions: Vec<Digest>,
 }
@@ -63,12 +68,12 @@ impl Lane {
         settings: Settings,
         token: FencingToken,
         recovered: Recovered,
-        latest: Option<IncarnationNo>,
+        latest: Option<Incarnation>,
         now: Now,
         out: &mut Effects,
     ) -> Self {
         let mut lane = Self::empty(settings, token);
-        lane.latest = latest;
+        lane.latest = latest.as_ref().map(Incarnation::no);
         lane.stored = recovered.definitions.into_iter().collect();
         lane.next_execution = recovered.next.max(1);
         let mut interrupted = Vec::new();
@@ -77,6 +82,7 @@ impl Lane {
             lane.add(now, execution, &mut interrupted);
         }
         lane.restore_schedules(recovered.schedules);
+        lane.restore_watches(recovered.watches, latest);
         lane.shuffle(&mut interrupted);
         for id in interrupted {
             lane.interrupted(now, id, out);
@@ -109,6 +115,8 @@ impl Lane {
             held: Default::default(),
             suspects: Default::default(),
             schedules: Default::default(),
+            watches: Default::default(),
+            editing: Default::default(),
             commit: Default::default(),
             durable: Default::default(),
             // Any number other than zero, different for each owner.
@@ -125,31 +133,16 @@ impl Lane {
     pub(super) fn add(
         &mut self,
         now: Now,
-        stored: RecoveredExecution,
+        mut stored: RecoveredExecution,
         interrupted: &mut Vec<StepId>,
     ) {
         let no = ExecutionNo(stored.id.n);
-        let mut position = stored.workflow.first();
-        if stored.live.cancelled.is_some() {
-            position.cancel();
-        }
-        let mut execution = Execution {
-            id: stored.id.clone(),
-            workflow: stored.workflow,
-            live: Box::new(stored.live),
-            input: stored.input,
-            runs: stored.runs,
-            position,
-            start: None,
-            steps: BTreeMap::new(),
-            context: BTreeMap::new(),
-            transitions: 0,
-            log: LogHead::of(&stored.log),
-            taken_over: true,
-        };
+        let steps = std::mem::take(&mut stored.steps);
+        let outputs = std::mem::take(&mut stored.outputs);
+        let mut execution = Execution::restored(stored);
         self.restore_start(now, no, &mut execution);
         let mut phases = Vec::new();
-        for (name, record) in stored.steps {
+        for (name, record) in steps {
             let Some(machine) = execution.workflow.machine_no(&name) else {
                 continue;
             };
@@ -169,12 +162,12 @@ impl Lane {
                 interrupted.push(id);
             }
         }
-        execution.take_outputs(stored.outputs);
+        execution.take_outputs(outputs);
         if let Some(key) = &execution.live.key {
             self.keys
                 .insert((execution.id.workflow.clone(), key.clone()), no);
         }
-        self.ids.insert(stored.id, no);
+        self.ids.insert(execution.id.clone(), no);
         let machines: Vec<_> = execution.workflow.numbers().collect();
         self.live.insert(no, execution);
         for (id, phase, alarm) in phases {
@@ -266,6 +259,29 @@ impl Lane {
 }
 
 impl Execution {
+    /// An execution as its own records have it, without its steps.
+    fn restored(stored: RecoveredExecution) -> Self {
+        let mut position = stored.workflow.first();
+        if stored.live.cancelled.is_some() {
+            position.cancel();
+        }
+        Self {
+            id: stored.id,
+            workflow: stored.workflow,
+            live: Box::new(stored.live),
+            input: stored.input,
+            runs: stored.runs,
+            changed: stored.changed,
+            position,
+            start: None,
+            steps: BTreeMap::new(),
+            context: BTreeMap::new(),
+            transitions: 0,
+            log: LogHead::of(&stored.log),
+            taken_over: true,
+        }
+    }
+
     /// Takes in what machines have left for each other.
     fn take_outputs(&mut self, outputs: BTreeMap<MachineName, Output>) {
         for (name, output) in outputs {

@@ -45,11 +45,7 @@ impl Lane {
         self.open_key(&mut ended, known, out);
         self.written_again(&ended, out);
         let no = ExecutionNo(id.n);
-        if let StartCause::Slot { schedule, at } = &ended.live.cause
-            && ended.live.key.is_some()
-        {
-            self.schedules.revived(schedule, *at);
-        }
+        self.revived(&ended);
         self.add(now, ended, &mut Vec::new());
         let begun = self.live.get(&no).into_iter();
         let begun: Vec<_> = begun.flat_map(|it| it.steps.keys().copied()).collect();
@@ -73,6 +69,22 @@ impl Lane {
         }
         out.urgent = true;
         Ok(Reply::Taken)
+    }
+
+    /// Tells the schedule or the watch whose run it is, unless another execution has its key.
+    fn revived(&mut self, ended: &RecoveredExecution) {
+        let Some(key) = &ended.live.key else {
+            return;
+        };
+        match &ended.live.cause {
+            StartCause::Slot { schedule, at } => self.schedules.revived(schedule, *at),
+            StartCause::Watch { watch, .. } => {
+                let changed = ended.changed.iter().flat_map(|it| &it.assets);
+                let assets: Vec<_> = changed.map(|it| it.asset.clone()).collect();
+                self.watches.revived(watch, key, &assets);
+            }
+            _ => {}
+        }
     }
 
     /// Makes the key of the execution that of a live one, unless another execution has got it meanwhile.
@@ -117,6 +129,10 @@ impl Lane {
         if !ended.input.is_null() {
             let input = ended.input.clone();
             out.records.push(Record::Input(ended.id.clone(), input));
+        }
+        if let Some(changed) = &ended.changed {
+            let changed = changed.clone();
+            out.records.push(Record::Changed(ended.id.clone(), changed));
         }
         for (machine, output) in &ended.outputs {
             let output = Some(Box::new(output.clone()));

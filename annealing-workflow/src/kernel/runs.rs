@@ -61,6 +61,7 @@ impl Lane {
             operation,
             cause: join.cause,
             chain: Vec::new(),
+            changed: None,
             runs: with_next(runs, run.clone()),
         };
         self.start_new(now, starting, by, out)?;

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     definition::{MachineNo, Outcome, Workflow},
-    record::{Entry, KeyRecord, LaneRecord, Live, What},
+    record::{Changed, Entry, KeyRecord, LaneRecord, Live, What},
 };
 
 /// An execution to start.
@@ -32,6 +32,8 @@ pub(super) struct Starting {
     pub(super) chain: Vec<String>,
     /// If it runs for an asset, its runs, with this one last.
     pub(super) runs: Vec<AssetRun>,
+    /// The assets that it is about, for a run of a watch.
+    pub(super) changed: Option<Changed>,
 }
 
 impl Starting {
@@ -60,6 +62,7 @@ impl Starting {
             live: Box::new(live),
             input: start.input,
             runs: self.runs,
+            changed: self.changed,
             start: None,
             steps: Default::default(),
             context: Default::default(),
@@ -101,6 +104,7 @@ impl Lane {
             cause,
             chain,
             runs: Vec::new(),
+            changed: None,
         };
         self.start_new(now, starting, by, out)
     }
@@ -124,6 +128,10 @@ impl Lane {
             return Err(Refused::Loop { chain });
         }
         let id = self.next_id(&starting.start.workflow);
+        if let Some(changed) = &starting.changed {
+            out.records
+                .push(Record::Changed(id.clone(), changed.clone()));
+        }
         let execution = starting.execution(now, id.clone(), by);
         self.begin_execution(now, execution, out);
         Ok(Reply::Started {

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::{event::CallNo, log::LogHead};
 use crate::{
     definition::{MachineNo, Position, Workflow},
-    record::{Live, StepEdit},
+    record::{Changed, Live, StepEdit},
 };
 
 /// Number of a live execution in the lane. Later starts have greater numbers.
@@ -49,6 +49,8 @@ pub(super) struct Execution {
     pub(super) input: Value,
     /// If it runs for an asset, the newest run for each of its contents, with this one last.
     pub(super) runs: Vec<AssetRun>,
+    /// The assets that it is about, if it is a run of a watch.
+    pub(super) changed: Option<Changed>,
     pub(super) position: Position,
     /// The start, which waits until the dispatch stack lets the execution begin, and then holds its claims. `None`: it
     /// did not wait, and holds nothing.

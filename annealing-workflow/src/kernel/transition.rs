@@ -124,6 +124,9 @@ impl Lane {
                 self.child_ended(now, parent, &execution.id, &outcome, out);
             }
             StartCause::Slot { schedule, at } => self.schedules.ended(schedule, *at),
+            StartCause::Watch { watch, .. } => {
+                self.watches.ended(watch, execution.live.key.as_deref());
+            }
             _ => {}
         }
     }

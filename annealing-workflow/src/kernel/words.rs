@@ -10,6 +10,7 @@ use plugin_sdk::{
 use super::{
     Lane,
     event::{Call, Command, Effects, Refused, Reply, ReplyNo, Say, Settled},
+    operate::Operating,
     state::{Execution, ExecutionNo, Phase, StepId},
 };
 use crate::record::{Entry, KeyRecord, Said, What};
@@ -32,7 +33,16 @@ impl Lane {
                 start,
                 operation,
                 cause,
-            } => self.operate(now, *start, *operation, cause, by, known, out),
+            } => {
+                let operating = Operating {
+                    start: *start,
+                    operation: *operation,
+                    cause,
+                    chain: Vec::new(),
+                    changed: None,
+                };
+                self.operate(now, operating, by, known, out)
+            }
             Command::Join(join, operation) => self.join(now, *join, operation, by, known, out),
             Command::Runs(workflow, asset) => {
                 let name = (workflow, KeyRecord::of_asset(&asset));
@@ -43,6 +53,8 @@ impl Lane {
             Command::ShowAll => Ok(Reply::All(self.show_all())),
             Command::Schedule(asset, word) => self.said_of_schedule(now, &asset, word, by, out),
             Command::ShowSchedules => Ok(Reply::Schedules(self.show_schedules(now))),
+            Command::Watch(asset, word) => self.said_of_watch(now, &asset, word, by, out),
+            Command::ShowWatches => Ok(Reply::Watches(self.show_watches())),
         };
         out.replies
             .push((reply, answer.unwrap_or_else(Reply::Refused)));
@@ -103,9 +115,15 @@ impl Lane {
         self.give_up_start(now, no, out);
     }
 
-    /// Cancels the run of a slot, because the next slot replaces it.
-    pub(super) fn replace_run(&mut self, now: Now, no: ExecutionNo, out: &mut Effects) {
-        let by = By::new("control plane", "the next slot of its schedule replaces it");
+    /// Cancels a run, because another one replaces it.
+    pub(super) fn replace_run(
+        &mut self,
+        now: Now,
+        no: ExecutionNo,
+        other: &str,
+        out: &mut Effects,
+    ) {
+        let by = By::new("control plane", format!("{other} replaces it"));
         self.cancel(now, no, Said { by, at: now.wall }, out);
     }
 

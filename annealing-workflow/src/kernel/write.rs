@@ -29,6 +29,7 @@ impl Lane {
             }
         }
         self.schedules.write(out);
+        self.watches.write(out);
         if !out.records.is_empty() {
             self.commit = CommitNo(self.commit.0 + 1);
             out.commit = Some(self.commit);

@@ -73,6 +73,16 @@ pub enum Problem {
         /// The function that is missing.
         function: String,
     },
+    /// A step calls a function with powers of which the operation grants none.
+    #[error(
+        "the step `{step}` calls `{function}`, and no power of that is granted; add one that it declares to `may`"
+    )]
+    NotGranted {
+        /// The step.
+        step: String,
+        /// The function.
+        function: String,
+    },
     /// A limit of workflows is exceeded, or an action has a value that it cannot have.
     #[error(transparent)]
     Workflow(definition::Error),

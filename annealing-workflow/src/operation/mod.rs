@@ -26,10 +26,13 @@ mod valid;
 use std::{collections::BTreeSet, time::Duration};
 
 use plugin_sdk::{
-    operation::Powers,
+    operation::{FunctionInfo, Powers},
     workflow::{Machine, MachineName, StateName, WorkflowName, any, is},
 };
-use prodspec_model::{AssetId, Digest, operation::Operation};
+use prodspec_model::{
+    AssetId, Digest,
+    operation::{Operation, Power},
+};
 
 pub use self::{
     error::{Error, Problem},
@@ -134,6 +137,48 @@ fn unknown_functions(
         (format!("pipeline[{at}].function"), problem)
     });
     unknown.collect()
+}
+
+/// The steps whose functions declare powers of which the operation grants none, each with the place.
+fn powerless<'f>(
+    operation: &Operation,
+    function: impl Fn(&str) -> Option<&'f FunctionInfo>,
+) -> Vec<(String, Problem)> {
+    let steps = operation.pipeline.iter().enumerate();
+    let powerless = steps.filter(|(_, step)| {
+        let may = function(&step.function).map(|info| &info.may[..]);
+        let may = may.unwrap_or_default();
+        let granted = may.iter().any(|power| grants(&operation.may, power));
+        !may.is_empty() && !granted
+    });
+    let powerless = powerless.map(|(at, step)| {
+        let problem = Problem::NotGranted {
+            step: step.name.clone(),
+            function: step.function.clone(),
+        };
+        (format!("pipeline[{at}].function"), problem)
+    });
+    powerless.collect()
+}
+
+/// Whether an operation with the powers `may` grants some of `power`. Patterns of fields are not compared.
+fn grants(may: &[Power], power: &Power) -> bool {
+    may.iter().any(|granted| match (granted, power) {
+        (Power::Edit { source, .. }, Power::Edit { source: other, .. }) => source == other,
+        (granted, power) => granted == power,
+    })
+}
+
+/// The problems of the template of a schedule or a watch with the functions that are registered, each with the place.
+pub(crate) fn template_problems<'f>(
+    template: &Operation,
+    function: impl Fn(&str) -> Option<&'f FunctionInfo>,
+) -> impl Iterator<Item = (String, String)> {
+    let name = WorkflowName::from("template");
+    let mut all = all_problems(&name, template, |name| function(name).is_some());
+    all.extend(powerless(template, function));
+    let all = all.into_iter();
+    all.map(|(field, problem)| (format!("template.{field}"), problem.to_string()))
 }
 
 /// All problems of an operation, each with the place in it: also functions that are not registered, and limits of

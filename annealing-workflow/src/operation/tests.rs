@@ -1,4 +1,4 @@
-use plugin_sdk::workflow::Task;
+use plugin_sdk::{operation::FunctionInfo, workflow::Task};
 use prodspec_model::operation::{CronOperation, PipelineStep, Power, Schedule};
 use serde_json::json;
 
@@ -71,6 +71,7 @@ fn r35_all_problems_of_an_operation_are_one_error() {
 
 #[test]
 fn r37_schedule_that_cannot_be_used_is_refused_with_the_field() {
+    let reindex = FunctionInfo::new("reindex");
     let wrong = |cron: &str, zone: &str| {
         let cron = CronOperation {
             schedule: Schedule::new(cron).zone(zone),
@@ -79,7 +80,7 @@ fn r37_schedule_that_cannot_be_used_is_refused_with_the_field() {
             history: Default::default(),
             template: Operation::pipeline([PipelineStep::new("run", "reindex")]),
         };
-        let wrong = valid::wrong(&cron, |name| name == "reindex");
+        let wrong = valid::wrong(&cron, |name| (name == "reindex").then_some(&reindex));
         wrong
             .into_iter()
             .map(|(field, _)| field)
@@ -99,7 +100,7 @@ fn r37_schedule_that_cannot_be_used_is_refused_with_the_field() {
         ])
         .may([Power::Pause, Power::edit("m.yaml", "a[")]),
     };
-    let fields = valid::wrong(&broken, |name| name == "reindex").into_iter();
+    let fields = valid::wrong(&broken, |name| (name == "reindex").then_some(&reindex)).into_iter();
     assert_eq!(
         fields.map(|(field, _)| field).collect::<Vec<_>>(),
         [

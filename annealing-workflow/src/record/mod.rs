@@ -12,6 +12,9 @@
 //! | `workflow-key/{p}/{digest}` | which execution a key has started | 30 days after the execution; never if it is the key of an asset |
 //! | `workflow-old-key/{p}/{time} {digest}` | that a key may be forgotten from then on | with the key |
 //! | `workflow-schedule/{p}/{asset}` | the state of a schedule: [`ScheduleRecord`](crate::cron::ScheduleRecord) | when it is acknowledged that its asset is gone |
+//! | `workflow-watch/{p}/{asset}` | the state of a watch: [`WatchRecord`](crate::watch::WatchRecord) | when it is acknowledged that its asset is gone |
+//! | `workflow-watched/{p}/{watch} {asset}` | what a watch knows of an asset: [`WatchedRecord`](crate::watch::WatchedRecord) | when nothing of it waits or runs |
+//! | `workflow-changed/{p}/{id}` | the assets that a run of a watch is about | with the execution |
 //! | `workflow-log/{p}/{id} {n}` | log entries of one commit, from the number n on | with the execution |
 //! | `workflow-feed/{p}/{fence}-{n}` | the log entries of one commit, of all executions | after seven days |
 //! | `workflow-listener/{p}/{name}` | how far a listener has heard the feed | never |
@@ -23,13 +26,13 @@ mod step;
 
 use std::sync::Arc;
 
-use control_plane_store::Record as StoreRecord;
+use control_plane_store::{Record as StoreRecord, records::By};
 use jiff::Timestamp;
 use plugin_sdk::{
     operation::{AssetRun, ExecutionId},
     workflow::WorkflowName,
 };
-use prodspec_model::{AssetId, Digest};
+use prodspec_model::{AssetId, Digest, IncarnationNo};
 use serde::{Deserialize, Serialize};
 
 use crate::definition::Outcome;
@@ -60,6 +63,31 @@ pub struct Input(pub serde_json::Value);
 
 impl StoreRecord for Input {
     const KIND: &'static str = "workflow-input";
+}
+
+/// The assets that a run of a watch is about.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Changed {
+    /// The assets, in the order of their changes.
+    pub assets: Vec<ChangedAsset>,
+    /// Whether the run is about their state in production, which its functions are given.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub status: bool,
+}
+
+impl StoreRecord for Changed {
+    const KIND: &'static str = "workflow-changed";
+}
+
+/// An asset that a run of a watch is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangedAsset {
+    /// The asset.
+    pub asset: AssetId,
+    /// An incarnation in which it is as it was before the change. Retention spares it while the run is live. `None`: there
+    /// was nothing before, as far as the watch knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<IncarnationNo>,
 }
 
 /// The execution that a key has started. A start with the same key is this execution.
@@ -124,4 +152,13 @@ impl KeyRecord {
         // Names of workflows have no slash, so the first one ends the name.
         Digest::of(format!("{workflow}/{key}").as_bytes()).to_string()
     }
+}
+
+/// The pause of a schedule or a watch, until an operator resumes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Paused {
+    /// Time from which nothing of it starts.
+    pub since: Timestamp,
+    /// Who paused it, and the reason.
+    pub by: By,
 }

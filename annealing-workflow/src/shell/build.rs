@@ -6,9 +6,10 @@ use std::{
 };
 
 use control_plane_runtime::Runtime;
-use control_plane_store::Store;
+use control_plane_store::{Store, incarnations::Incarnations};
 use plugin_sdk::{
     Dispatch, DispatchRequest, OperationFunction, Probe,
+    operation::FunctionInfo,
     service::{ByCause, Stack, StackService, stack},
 };
 use prodspec_model::PartitionId;
@@ -27,6 +28,7 @@ pub struct Workflows<R> {
     pub(crate) runtime: R,
     pub(crate) partition: PartitionId,
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) incarnations: Arc<Incarnations<dyn Store>>,
     pub(crate) settings: Settings,
     pub(crate) functions: BTreeMap<Arc<str>, Arc<dyn OperationFunction>>,
     pub(crate) probes: BTreeMap<Arc<str>, Arc<dyn Probe>>,
@@ -89,6 +91,7 @@ impl<R: Runtime> Workflows<R> {
     ) -> WorkflowsBuilder<R> {
         WorkflowsBuilder(Self {
             runtime,
+            incarnations: Arc::new(Incarnations::new(store.clone(), partition.clone())),
             partition,
             store,
             settings: Settings::default(),
@@ -103,6 +106,12 @@ impl<R: Runtime> Workflows<R> {
     /// Whether a function is registered under this name.
     pub fn has_function(&self, name: &str) -> bool {
         self.settings.functions.contains_key(name)
+    }
+
+    /// The function that is registered under this name. `None`: there is none.
+    pub fn function(&self, name: &str) -> Option<&FunctionInfo> {
+        let function = self.settings.functions.get(name)?;
+        Some(&function.info)
     }
 }
 
@@ -157,6 +166,12 @@ impl<R: Runtime> WorkflowsBuilder<R> {
     /// Adds a listener, which hears what executions do and starts workflows.
     pub fn listener(mut self, listener: Listener) -> Self {
         self.0.listeners.push(listener);
+        self
+    }
+
+    /// Shares the incarnations of the partition with other parts of the program, so that both keep them in memory once.
+    pub fn incarnations(mut self, incarnations: Arc<Incarnations<dyn Store>>) -> Self {
+        self.0.incarnations = incarnations;
         self
     }
 

@@ -60,11 +60,6 @@ impl<R: Runtime> Calls<R> {
     }
 
     /// The newest incarnation.
-    pub(super) fn latest(&self) -> IncarnationNo {
-        self.latest.no()
-    }
-
-    /// The newest incarnation itself.
     pub(super) fn incarnation(&self) -> &Incarnation {
         &self.latest
     }
@@ -128,17 +123,24 @@ impl<R: Runtime> Calls<R> {
         let sender = self.sender.clone();
         self.spawn(no, async move {
             let until = run.until;
-            let mut answer =
-                match request::request(&workflows.runtime, &*enforcement, run, incarnation).await {
-                    Err(error) => Err(error),
-                    Ok(request) => {
-                        let called = async move { function.run(request).await };
-                        match call_until(&workflows, until, called).await {
-                            Ok(answer) => answer,
-                            Err(none) => Err(plugin::Error::unknown(none)),
-                        }
+            let mut answer = match request::request(
+                &workflows.runtime,
+                &*enforcement,
+                &workflows.incarnations,
+                run,
+                incarnation,
+            )
+            .await
+            {
+                Err(error) => Err(error),
+                Ok(request) => {
+                    let called = async move { function.run(request).await };
+                    match call_until(&workflows, until, called).await {
+                        Ok(answer) => answer,
+                        Err(none) => Err(plugin::Error::unknown(none)),
                     }
-                };
+                }
+            };
             if let Ok(Ran::Done(done)) = &answer
                 && let Err(error) = tell_keys(&workflows, &sender, &done.starts).await
             {

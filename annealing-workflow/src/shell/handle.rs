@@ -24,7 +24,7 @@ use crate::{
     kernel::{Command, Refused, Reply, Say, ScheduleWord},
     operation::{self, Operated},
     record::{Ended, Entry, KeyRecord, LogRecord, Output, StepRecord},
-    view::{Execution, ScheduleState},
+    view::{Execution, ScheduleState, WatchState},
 };
 
 pub(crate) type Answer<T> = oneshot::Sender<T>;
@@ -374,6 +374,33 @@ impl<R: Runtime> Handle<R> {
         Ok(())
     }
 
+    /// All watches, sorted by asset: what each has taken, what waits and what runs.
+    ///
+    /// # Errors
+    /// When the workflows are not running in this process.
+    pub async fn watches(&self) -> Result<Vec<WatchState>, AskError> {
+        let command = Command::ShowWatches;
+        match self.command(command, By::default(), None).await? {
+            Reply::Watches(all) => Ok(all),
+            _ => Err(self.no_answer()),
+        }
+    }
+
+    /// Gives a word to the watch of an asset. Returns once it is durable.
+    ///
+    /// # Errors
+    /// When the asset has no watch, or the word does not fit it now.
+    pub async fn say_to_watch(
+        &self,
+        asset: &AssetId,
+        word: ScheduleWord,
+        by: By,
+    ) -> Result<(), AskError> {
+        self.command(Command::Watch(asset.clone(), word), by, None)
+            .await?;
+        Ok(())
+    }
+
     /// An execution that has ended. `None`: it is live, or is not kept any more.
     ///
     /// # Errors
@@ -433,7 +460,7 @@ impl<R: Runtime> Handle<R> {
         Ok(output.map(|output| output.value.output))
     }
 
-    /// The incarnations that calls in flight read, which retention must spare.
+    /// The incarnations that calls in flight read and that watches need, which retention must spare.
     ///
     /// # Errors
     /// When the workflows are not running in this process.

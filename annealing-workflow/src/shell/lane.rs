@@ -14,10 +14,11 @@ use control_plane_store::{
 };
 use futures::{FutureExt, StreamExt, channel::mpsc::UnboundedReceiver, future::BoxFuture};
 use plugin_sdk::{Feed, FeedItem, Mono, operation::ExecutionId};
+use prodspec_model::AssetId;
 
 use super::{
-    Input, build::Workflows, calls::Calls, feed, fence, handle::Answer, retained::Retained,
-    schedules, writes::writes,
+    Input, build::Workflows, calls::Calls, feed, fence, handle::Answer, intended,
+    retained::Retained, writes::writes,
 };
 use crate::{
     kernel::{CommitNo, Effects, Event, Lane, Record, Recovered, Reply, ReplyNo},
@@ -48,6 +49,8 @@ pub(super) struct Session<R> {
     lazy: Vec<(CommitNo, Vec<Write>)>,
     lazy_since: Option<Mono>,
     thens: VecDeque<(Ticket, Then)>,
+    /// Assets to follow, or not any more.
+    follow: Vec<(AssetId, bool)>,
     replies: BTreeMap<ReplyNo, Answer<Reply>>,
     next_reply: u64,
     waiting: BTreeMap<ExecutionId, Vec<Answer<Option<Ended>>>>,
@@ -81,7 +84,7 @@ impl<R: Runtime> Session<R> {
             workflows.settings.clone(),
             journal.token(),
             stored.recovered,
-            Some(calls.latest()),
+            Some(calls.incarnation().clone()),
             workflows.runtime.now(),
             &mut effects,
         );
@@ -95,6 +98,7 @@ impl<R: Runtime> Session<R> {
             lazy: Vec::new(),
             lazy_since: None,
             thens: VecDeque::new(),
+            follow: Vec::new(),
             replies: BTreeMap::new(),
             next_reply: 0,
             waiting: BTreeMap::new(),
@@ -114,10 +118,11 @@ impl<R: Runtime> Session<R> {
     ) {
         self.perform();
         self.step(Event::Lease(lease));
-        let schedules = schedules::all(self.calls.incarnation());
-        self.step(Event::Schedules(Box::new(schedules)));
+        let intended = intended::all(self.calls.incarnation());
+        self.step(Event::Intended(Box::new(intended)));
         let mut committing: Option<Committing> = None;
         while self.broken.is_none() {
+            self.follow(&feed);
             if committing.is_none() {
                 committing = self.next_commit();
             }
@@ -187,19 +192,26 @@ impl<R: Runtime> Session<R> {
         }
     }
 
+    /// Follows the assets that the kernel has asked for, or not any more, in the order in which it did.
+    fn follow(&mut self, feed: &Feed) {
+        for (asset, from_now_on) in std::mem::take(&mut self.follow) {
+            match from_now_on {
+                true => feed.follow([asset]),
+                false => feed.unfollow([asset]),
+            }
+        }
+    }
+
     fn fed(&mut self, fed: FeedItem) {
         match fed {
             FeedItem::Lease(until) => self.step(Event::Lease(until)),
             FeedItem::Took(incarnation) => {
-                let no = incarnation.no();
-                let schedules = schedules::changed(self.calls.incarnation(), &incarnation);
-                self.calls.took(incarnation);
-                self.step(Event::Took(no));
-                if !schedules.schedules.is_empty() {
-                    self.step(Event::Schedules(Box::new(schedules)));
-                }
-                self.calls.spare(&self.kernel.referenced());
+                let intended = intended::changed(self.calls.incarnation(), &incarnation);
+                self.calls.took(incarnation.clone());
+                self.step(Event::Took(incarnation, Box::new(intended)));
+                self.calls.spare(&self.kernel.in_use());
             }
+            FeedItem::Standings(standings) => self.step(Event::Stands(standings)),
             _ => {}
         }
     }
@@ -223,9 +235,12 @@ impl<R: Runtime> Session<R> {
                 // It has ended, durably or nearly so, or never was: the caller looks into the store.
                 false => self.when_durable(Then::Tell(Box::new(move || drop(reply.send(None))))),
             },
-            // The caller may have gone.
+            // The answer waits for the records that say the same: the next owner needs what the store says. The caller may
+            // have gone.
             Input::Referenced(reply) => {
-                drop(reply.send(self.kernel.referenced().into_iter().collect()))
+                self.flush();
+                let referenced = self.kernel.referenced().into_iter().collect();
+                self.when_durable(Then::Tell(Box::new(move || drop(reply.send(referenced)))));
             }
             Input::Listened(name, heard) => {
                 // A listener hears again what it has not stored.
@@ -304,6 +319,7 @@ impl<R: Runtime> Session<R> {
                 self.when_durable(Then::Tell(Box::new(move || drop(answer.send(ended)))));
             }
         }
+        self.follow.extend(effects.follow);
         for call in effects.calls {
             self.calls.make(call);
         }

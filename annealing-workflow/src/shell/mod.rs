@@ -8,6 +8,7 @@ mod feed;
 mod fence;
 mod handle;
 mod history;
+mod intended;
 mod lane;
 mod listen;
 mod listener;
@@ -16,7 +17,6 @@ mod recover;
 mod request;
 mod retained;
 mod retention;
-mod schedules;
 mod writes;
 
 #[cfg(test)]

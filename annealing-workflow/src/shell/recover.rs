@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use control_plane_runtime::Runtime;
 use control_plane_store::{
-    Record,
+    Record, incarnations,
     record::{self, Rewrites},
 };
 use plugin_sdk::{
@@ -12,14 +12,15 @@ use plugin_sdk::{
     operation::ExecutionId,
     workflow::{MachineName, WorkflowName},
 };
-use prodspec_model::{AssetId, Digest};
+use prodspec_model::{AssetId, Digest, Incarnation, IncarnationNo, operation::Watch};
 
 use super::{build::Workflows, writes::definition_key};
 use crate::{
     cron::ScheduleRecord,
     definition::Workflow,
-    kernel::{Recovered, RecoveredExecution},
-    record::{Input, KeyRecord, LaneRecord, Live, LogRecord, Output, StepRecord},
+    kernel::{Recovered, RecoveredExecution, RecoveredWatch},
+    record::{Changed, Input, KeyRecord, LaneRecord, Live, LogRecord, Output, StepRecord},
+    watch::{WatchRecord, WatchedRecord},
 };
 
 /// Reads everything that a new owner has to know. Notes in `rewrites` the fields that this program version does not know.
@@ -60,12 +61,65 @@ pub(super) async fn recovered<R: Runtime>(
         rewrites.note(partition, &name, &stored);
         schedules.push((AssetId::new(&name)?, stored.value));
     }
+    let watches = watches(workflows, rewrites).await?;
     Ok(Recovered {
         next: lane.map_or(1, |lane| lane.value.next),
         live,
         schedules,
+        watches,
         definitions: definitions.into_keys().collect(),
     })
+}
+
+/// The stored watches, with the incarnations that those on intent have taken last.
+async fn watches<R: Runtime>(
+    workflows: &Workflows<R>,
+    rewrites: &Rewrites,
+) -> Result<Vec<RecoveredWatch>, BoxError> {
+    let (store, partition) = (&*workflows.store, &workflows.partition);
+    let mut loaded: BTreeMap<IncarnationNo, Option<Incarnation>> = BTreeMap::new();
+    let mut watches = Vec::new();
+    for (name, stored) in record::load_all::<WatchRecord>(store, partition).await? {
+        rewrites.note(partition, &name, &stored);
+        let asset = AssetId::new(&name)?;
+        let prefix = format!("{name} ");
+        let mut assets = Vec::new();
+        for (name, stored) in
+            record::load_prefix::<WatchedRecord>(store, partition, &prefix).await?
+        {
+            rewrites.note(partition, &name, &stored);
+            let of = name.strip_prefix(&prefix).unwrap_or(&name);
+            assets.push((AssetId::new(of)?, stored.value));
+        }
+        let no = stored.value.progress.handled;
+        let is_intent = matches!(stored.value.wanted.on, Watch::Intent(_));
+        if is_intent && !loaded.contains_key(&no) {
+            loaded.insert(no, incarnation(workflows, no).await?);
+        }
+        let handled = loaded.get(&no).cloned().flatten().filter(|_| is_intent);
+        if is_intent && handled.is_none() {
+            tracing::error!(%partition, watch = %asset, %no, "the incarnation that a watch has taken last is not stored any more; it counts from the newest one, so look for changes since");
+        }
+        watches.push(RecoveredWatch {
+            asset,
+            record: stored.value,
+            assets,
+            handled,
+        });
+    }
+    Ok(watches)
+}
+
+/// A sealed incarnation. `None`: it is not stored any more.
+async fn incarnation<R: Runtime>(
+    workflows: &Workflows<R>,
+    no: IncarnationNo,
+) -> Result<Option<Incarnation>, incarnations::Error> {
+    match workflows.incarnations.load(no).await {
+        Ok(incarnation) => Ok(Some(incarnation)),
+        Err(incarnations::Error::Unknown(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// What the store knows of a key.
@@ -107,6 +161,7 @@ pub(super) async fn execution<R: Runtime>(
 ) -> Result<RecoveredExecution, BoxError> {
     let (store, partition) = (&*workflows.store, &workflows.partition);
     let input = record::load::<Input>(store, partition, &id.to_string()).await?;
+    let changed = record::load::<Changed>(store, partition, &id.to_string()).await?;
     let logs = record::load_prefix::<LogRecord>(store, partition, &format!("{id} ")).await?;
     let mut log = Vec::new();
     for (name, stored) in logs {
@@ -118,6 +173,7 @@ pub(super) async fn execution<R: Runtime>(
         outputs: of_machines::<R, Output>(workflows, rewrites, &id).await?,
         input: input.map(|input| input.value.0).unwrap_or_default(),
         runs: Vec::new(),
+        changed: changed.map(|changed| changed.value),
         id,
         workflow,
         live,

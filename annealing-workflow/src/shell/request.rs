@@ -3,18 +3,25 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use control_plane_runtime::{Runtime, timeout_at};
+use control_plane_store::{
+    Store,
+    incarnations::{self, Incarnations},
+};
 use futures::StreamExt;
 use plugin_sdk::{
     Enforcement, FeedItem, IncarnationReader, Standing, SyncState,
-    operation::{FunctionRequest, Required, Requirement},
-    plugin,
+    operation::{FunctionRequest, Limit, Required, Requirement},
+    plugin, with_causes,
 };
-use prodspec_model::{AssetId, Incarnation};
+use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo};
 
-use crate::kernel::Run;
+use crate::{kernel::Run, record::Changed};
 
 /// Longest time for which standings are waited for.
 const STANDINGS: Duration = Duration::from_secs(5);
+
+/// The name under which a function gets the assets that a run of a watch is about.
+const CHANGED: &str = "changed";
 
 /// The request of one attempt.
 ///
@@ -23,6 +30,7 @@ const STANDINGS: Duration = Duration::from_secs(5);
 pub(super) async fn request<R: Runtime>(
     runtime: &R,
     enforcement: &dyn Enforcement,
+    incarnations: &Incarnations<dyn Store>,
     run: Run,
     incarnation: Incarnation,
 ) -> Result<FunctionRequest, plugin::Error> {
@@ -34,6 +42,14 @@ pub(super) async fn request<R: Runtime>(
         required.insert(
             name,
             assets(runtime, enforcement, &reader, &requirement).await?,
+        );
+    }
+    if let Some(changed) = run.changed {
+        let all = changed_assets(runtime, incarnations, &reader, &changed).await?;
+        let status = changed.status.then_some(enforcement);
+        required.insert(
+            CHANGED.to_owned(),
+            with_standings(runtime, status, all).await?,
         );
     }
     let mut request = FunctionRequest::new(run.key, run.fence, id, now, run.deadline)
@@ -55,12 +71,66 @@ async fn assets<R: Runtime>(
 ) -> Result<Vec<Required>, plugin::Error> {
     let found = requirement.find(reader);
     let found = found.map_err(|over| plugin::Error::permanent(over.to_string()))?;
+    let now = runtime.now().wall;
+    let all = found.into_iter().map(|asset| Required::new(asset, now));
+    let status = requirement.status.then_some(enforcement);
+    with_standings(runtime, status, all.collect()).await
+}
+
+/// The assets of a run of a watch, each as the incarnation of the request has it and as it was before the change.
+///
+/// # Errors
+/// When they are too large, which is permanent, or the store cannot be read.
+async fn changed_assets<R: Runtime>(
+    runtime: &R,
+    incarnations: &Incarnations<dyn Store>,
+    reader: &IncarnationReader,
+    changed: &Changed,
+) -> Result<Vec<Required>, plugin::Error> {
+    let mut older: BTreeMap<IncarnationNo, Incarnation> = BTreeMap::new();
+    let now = runtime.now().wall;
+    let (mut all, mut size) = (Vec::new(), 0);
+    for it in &changed.assets {
+        if let Some(no) = it.before
+            && !older.contains_key(&no)
+        {
+            older.insert(no, incarnations.load(no).await.map_err(not_loaded)?);
+        }
+        let before = it.before.and_then(|no| older.get(&no)?.asset(&it.asset));
+        let required = match (reader.get(&it.asset), &before) {
+            (Some(asset), _) => Required::new(asset, now),
+            (None, Some(before)) => Required::new(before.clone(), now).gone(),
+            // It came and went.
+            (None, None) => continue,
+        };
+        let length = |asset: &Asset| asset.canonical().len();
+        size += length(&required.asset) + before.as_ref().map_or(0, length);
+        let over = Limit::REQUIRED_SIZE.check(size);
+        over.map_err(|over| plugin::Error::permanent(over.to_string()))?;
+        all.push(match changed.status {
+            true => required,
+            false => required.before(before),
+        });
+    }
+    Ok(all)
+}
+
+fn not_loaded(error: incarnations::Error) -> plugin::Error {
+    let message = with_causes(&error);
+    match error {
+        incarnations::Error::Unknown(_) => plugin::Error::permanent(message),
+        _ => plugin::Error::transient(message),
+    }
+}
+
+/// Adds the present states of assets. `enforcement`: `None` if they are not asked for.
+async fn with_standings<R: Runtime>(
+    runtime: &R,
+    enforcement: Option<&dyn Enforcement>,
+    mut all: Vec<Required>,
+) -> Result<Vec<Required>, plugin::Error> {
     let now = runtime.now();
-    let mut all: Vec<Required> = found
-        .into_iter()
-        .map(|asset| Required::new(asset, now.wall))
-        .collect();
-    if requirement.status && !all.is_empty() {
+    if let Some(enforcement) = enforcement.filter(|_| !all.is_empty()) {
         let wanted: Vec<AssetId> = all.iter().map(|required| required.asset.id()).collect();
         let told = timeout_at(
             runtime,

@@ -101,6 +101,7 @@ pub(super) async fn of_execution<R: Runtime>(
     }
     let name = kept.id.to_string();
     writes.push(record::delete::<records::Input>(partition, &name));
+    writes.push(record::delete::<records::Changed>(partition, &name));
     if let Some(key) = &kept.key {
         let name = KeyRecord::name(&kept.id.workflow, key);
         let known = record::load::<KeyRecord>(&*workflows.store, partition, &name).await?;

@@ -11,6 +11,7 @@ use crate::{
     definition::Workflow,
     kernel::Record,
     record::{Ended, Input, KeyRecord, Live, LogRecord, Output, StepRecord},
+    watch::{WatchRecord, WatchedRecord},
 };
 
 /// First segment of the keys of definitions.
@@ -66,6 +67,16 @@ pub(super) fn writes(
         Record::Schedule(asset, None) => {
             rewrites.delete::<ScheduleRecord>(partition, asset.as_str())
         }
+        Record::Watch(asset, Some(watch)) => rewrites.put(partition, asset.as_str(), &*watch)?,
+        Record::Watch(asset, None) => rewrites.delete::<WatchRecord>(partition, asset.as_str()),
+        Record::Watched(watch, asset, watched) => {
+            let name = WatchedRecord::name(&watch, &asset);
+            match watched {
+                Some(watched) => rewrites.put(partition, &name, &*watched)?,
+                None => rewrites.delete::<WatchedRecord>(partition, &name),
+            }
+        }
+        Record::Changed(id, changed) => rewrites.put(partition, &id.to_string(), &changed)?,
     };
     Ok(vec![one])
 }

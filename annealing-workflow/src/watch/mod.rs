@@ -9,13 +9,17 @@ mod intent;
 mod record;
 mod runs;
 mod status;
+mod valid;
+mod wanted;
 
 pub use self::{
     change::{Change, changes},
     intent::{IntentWatch, Start},
-    record::{Changed, Content, Made, Pending, WatchCounts, WatchRecord, WatchedRecord},
+    record::{Changed, Content, Made, Pending, Progress, WatchCounts, WatchRecord, WatchedRecord},
     runs::Limits,
     status::StatusWatch,
+    valid::valid,
+    wanted::{Wanted, selected},
 };
 
 #[cfg(test)]

@@ -3,12 +3,40 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use control_plane_store::Record;
+use jiff::Timestamp;
 use prodspec_model::{AssetId, Digest, IncarnationNo};
 use serde::{Deserialize, Serialize};
 
-/// The state of one watch, stored as `watch/{partition}/{asset}`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+use super::wanted::Wanted;
+use crate::record::Paused;
+
+/// The state of one watch, stored as `workflow-watch/{partition}/{asset}`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WatchRecord {
+    /// The content of the asset that was seen last. It stays in force if the asset leaves intent.
+    pub wanted: Wanted,
+    /// How far it has come.
+    #[serde(flatten)]
+    pub progress: Progress,
+    /// Whether conditions that hold when they are told for the first time start nothing: they were there before the watch.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_fresh: bool,
+    /// Set while an operator, or the limit of chains of causes, has paused the watch. `None`: runs start.
+    #[serde(default)]
+    pub paused: Option<Paused>,
+    /// Time at which the asset left intent. The watch goes on with what it wanted last, until a person acknowledges that
+    /// it is gone. `None`: it is in intent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub orphan: Option<Timestamp>,
+}
+
+impl Record for WatchRecord {
+    const KIND: &'static str = "workflow-watch";
+}
+
+/// How far a watch has come.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Progress {
     /// The incarnation whose changes were taken last, for a watch on intent. Retention spares it.
     #[serde(default)]
     pub handled: IncarnationNo,
@@ -20,11 +48,7 @@ pub struct WatchRecord {
     pub counts: WatchCounts,
 }
 
-impl Record for WatchRecord {
-    const KIND: &'static str = "watch";
-}
-
-impl WatchRecord {
+impl Progress {
     /// Counts a run, and returns its number.
     pub(super) fn start(&mut self) -> u64 {
         let run = self.next_run;
@@ -37,15 +61,15 @@ impl WatchRecord {
 /// Records to store in one commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changed<'a> {
-    /// The record of the watch.
-    pub record: &'a WatchRecord,
+    /// How far the watch has come.
+    pub progress: &'a Progress,
     /// The records of assets. `None`: delete the record.
     pub assets: Vec<(AssetId, Option<&'a WatchedRecord>)>,
 }
 
 impl<'a> Changed<'a> {
     pub(super) fn new(
-        record: &'a WatchRecord,
+        progress: &'a Progress,
         ids: BTreeSet<AssetId>,
         assets: &'a BTreeMap<AssetId, WatchedRecord>,
     ) -> Self {
@@ -54,7 +78,7 @@ impl<'a> Changed<'a> {
             (id, row)
         };
         Self {
-            record,
+            progress,
             assets: ids.into_iter().map(row).collect(),
         }
     }
@@ -72,7 +96,8 @@ pub struct WatchCounts {
     pub coalesced: u64,
 }
 
-/// What a watch knows of one asset, stored as `watched/{partition}/{watch} {asset}` while it matters.
+/// What a watch knows of one asset, stored as `workflow-watched/{partition}/{watch} {asset}` while it
+/// matters.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct WatchedRecord {
     /// The content that the newest run was started for, or that was there before the first change. `None`: nothing has
@@ -85,16 +110,22 @@ pub struct WatchedRecord {
     /// The runs that are live, by their numbers.
     #[serde(default)]
     pub running: Vec<u64>,
-    /// Changes that executions of the watch committed, and that no incarnation has shown yet.
-    #[serde(default)]
+    /// The executions and watches that led to the change that waits, the nearest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub chain: Vec<String>,
+    /// Changes that executions committed, and that no incarnation has shown yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub made: Vec<Made>,
+    /// Whether a live run is being cancelled for newer content. Then no content counts as handled before the next run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub replaced: bool,
     /// Whether the condition of a watch on status has had its run, and is not over.
     #[serde(default)]
     pub fired: bool,
 }
 
 impl Record for WatchedRecord {
-    const KIND: &'static str = "watched";
+    const KIND: &'static str = "workflow-watched";
 }
 
 /// The selected content of an asset, and an incarnation that has it.
@@ -115,13 +146,21 @@ pub struct Pending {
     pub since: IncarnationNo,
 }
 
-/// A change that an execution of the watch committed to a source of truth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// A change that an execution committed to a source of truth.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Made {
     /// Digest of the selected content that the edit was made on.
     pub before: Option<Digest>,
     /// Digest of the selected content that the edit leads to.
     pub after: Option<Digest>,
+    /// Whether an execution of this watch made it.
+    pub own: bool,
+    /// The executions and watches that led to it, the one that made it last.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub chain: Vec<String>,
+    /// The newest incarnation when it was made. The one after the next has it, if the next has not.
+    pub at: IncarnationNo,
 }
 
 impl WatchedRecord {
@@ -139,20 +178,31 @@ impl WatchedRecord {
         self.pending.map(|pending| pending.since)
     }
 
-    /// Takes the edits that lead from `before` to `after` off the list. Returns whether there are such.
-    pub(super) fn made_itself(&mut self, before: Option<Digest>, after: Option<Digest>) -> bool {
+    /// The name of the record of an asset of a watch. Ids have no spaces.
+    pub fn name(watch: &AssetId, asset: &AssetId) -> String {
+        format!("{watch} {asset}")
+    }
+
+    /// Takes the edits off the list that lead from `before` to `after`, with all that are older. Returns those that lead
+    /// there. Empty: another change is among it.
+    pub(super) fn take_made(&mut self, before: Option<Digest>, after: Option<Digest>) -> Vec<Made> {
         // Contents that are `before`, or were made of it. What others made of them meanwhile came and went.
         let mut known = vec![before];
-        let mut last = None;
+        let (mut leading, mut last) = (Vec::new(), None);
         for (nth, made) in self.made.iter().enumerate() {
             if known.contains(&made.before) {
                 known.push(made.after);
+                leading.push(nth);
                 last = (made.after == after).then_some(nth).or(last);
             }
         }
-        if let Some(last) = last {
-            self.made.drain(..=last);
-        }
-        last.is_some()
+        let Some(last) = last else {
+            return Vec::new();
+        };
+        let taken = self.made.drain(..=last).enumerate();
+        taken
+            .filter(|(nth, _)| leading.contains(nth))
+            .map(|(_, made)| made)
+            .collect()
     }
 }

@@ -108,6 +108,11 @@ impl<K: Ord + Copy> Runs<K> {
             .collect()
     }
 
+    /// All assets that wait, in their order.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = &AssetId> {
+        self.waiting.values().flatten()
+    }
+
     /// The first time after `after` from which an asset waits.
     pub(super) fn next(&self, after: K) -> Option<K> {
         let mut later = self

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use prodspec_model::AssetId;
 
 use super::{
-    record::{Changed, WatchRecord, WatchedRecord},
+    record::{Changed, Progress, WatchedRecord},
     runs::{Limits, Runs},
 };
 
@@ -39,7 +39,7 @@ use super::{
 #[derive(Debug, Clone)]
 pub struct StatusWatch {
     held_for: SignedDuration,
-    record: WatchRecord,
+    progress: Progress,
     assets: BTreeMap<AssetId, WatchedRecord>,
     /// Since when the conditions hold that have not had their run.
     holding: BTreeMap<AssetId, Timestamp>,
@@ -53,7 +53,7 @@ impl StatusWatch {
     /// Creates a watch that was seen for the first time. Name the assets whose condition holds already with
     /// [`had_its_run`](Self::had_its_run), unless they are to start.
     pub fn new(limits: Limits, held_for: SignedDuration) -> Self {
-        let mut watch = Self::restore(limits, held_for, WatchRecord::default(), []);
+        let mut watch = Self::restore(limits, held_for, Progress::default(), []);
         watch.is_new = true;
         watch
     }
@@ -62,7 +62,7 @@ impl StatusWatch {
     pub fn restore(
         limits: Limits,
         held_for: SignedDuration,
-        record: WatchRecord,
+        progress: Progress,
         assets: impl IntoIterator<Item = (AssetId, WatchedRecord)>,
     ) -> Self {
         let mut runs = Runs::new(limits);
@@ -74,7 +74,7 @@ impl StatusWatch {
         }
         Self {
             held_for,
-            record,
+            progress,
             assets,
             holding: BTreeMap::new(),
             runs,
@@ -113,11 +113,24 @@ impl StatusWatch {
         self.runs.ready(now)
     }
 
-    /// The runs to cancel at `now` under [`Concurrency::Replace`](prodspec_model::operation::Concurrency::Replace). They are the same
-    /// each time, so leave out what is being cancelled already.
+    /// The runs to cancel at `now` under [`Concurrency::Replace`](prodspec_model::operation::Concurrency::Replace). Say so with
+    /// [`replaced`](Self::replaced). They are the same each time, so leave out what is being cancelled already.
     pub fn cancels(&self, now: Timestamp) -> Vec<u64> {
         let due = |id: &AssetId| self.due(self.holding.get(id)).is_some_and(|at| at <= now);
         self.runs.cancels(now, due)
+    }
+
+    /// Notes that a run is cancelled in this commit, because others wait for its end. Its assets whose condition holds are
+    /// in a next run: it may have done nothing.
+    pub fn replaced(&mut self, run: u64, now: Timestamp) {
+        let since = now.checked_sub(self.held_for).unwrap_or(Timestamp::MIN);
+        let assets = self.assets.iter();
+        let of_run = assets.filter(|(_, it)| it.running.contains(&run) && it.fired);
+        let ids: Vec<AssetId> = of_run.map(|(id, _)| id.clone()).collect();
+        for id in ids {
+            self.update(&id, |watched| watched.fired = false);
+            self.hold(&id, Some(since));
+        }
     }
 
     /// The first time after `now` at which a condition has held long enough. `None`: none is about to.
@@ -127,7 +140,7 @@ impl StatusWatch {
 
     /// Notes that a run for `assets` starts in this commit. Returns its number.
     pub fn started(&mut self, assets: &[AssetId]) -> u64 {
-        let run = self.record.start();
+        let run = self.progress.start();
         for id in assets {
             self.runs.start(run, id);
             self.hold(id, None);
@@ -146,6 +159,20 @@ impl StatusWatch {
         }
     }
 
+    /// Notes that the ended run is live again, for these assets: an operator restarted a step of it.
+    pub fn revived(&mut self, run: u64, assets: &[AssetId]) {
+        for id in assets {
+            let live = self
+                .assets
+                .get(id)
+                .is_some_and(|it| it.running.contains(&run));
+            if !live {
+                self.runs.start(run, id);
+                self.update(id, |watched| watched.running.push(run));
+            }
+        }
+    }
+
     /// Takes edited limits and an edited time, which hold from now on.
     pub fn edited(&mut self, limits: Limits, held_for: SignedDuration) {
         self.runs.limits = limits;
@@ -158,9 +185,19 @@ impl StatusWatch {
         self.held_for = held_for;
     }
 
-    /// The state of the watch, for readers.
-    pub fn record(&self) -> &WatchRecord {
-        &self.record
+    /// The assets whose condition holds and has not had its run, the oldest first.
+    pub fn waiting(&self) -> impl Iterator<Item = &AssetId> {
+        self.runs.waiting()
+    }
+
+    /// What is known of the assets.
+    pub fn assets(&self) -> &BTreeMap<AssetId, WatchedRecord> {
+        &self.assets
+    }
+
+    /// How far the watch has come, for readers.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
     }
 
     /// What has changed since the last call, to be stored in this commit. `None`: nothing has.
@@ -170,7 +207,7 @@ impl StatusWatch {
             return None;
         }
         self.is_new = false;
-        Some(Changed::new(&self.record, ids, &self.assets))
+        Some(Changed::new(&self.progress, ids, &self.assets))
     }
 
     /// Sets since when the condition of an asset without run holds.

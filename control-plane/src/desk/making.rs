@@ -2,9 +2,9 @@
 
 use control_plane_runtime::Runtime;
 use control_plane_store::{Batch, CommitError, owner};
-use plugin_sdk::{EditError, Problem, Proposal, with_causes};
+use plugin_sdk::{Candidate, EditError, Problem, Proposal, with_causes};
 use prodspec_gen::{Table, pipeline::Editable};
-use prodspec_model::{AssetId, Revision};
+use prodspec_model::{AssetId, Revision, snapshot::Change};
 
 use super::{
     Attempted, Desk, EditRefused, Made, not_recorded,
@@ -49,7 +49,9 @@ impl<R: Runtime> Desk<R> {
             assets: &assets,
             ..*wanted
         };
+        let own = self.own_changes(editable, wanted, &proposal, &candidate);
         let made = Made {
+            own: own.await,
             assets: assets.clone(),
             id: wanted.change.id.clone(),
             revision: proposal.reading.revision.clone(),
@@ -64,6 +66,31 @@ impl<R: Runtime> Desk<R> {
             Ok(()) => Ok(Attempted::Made(made)),
             Err(EditError::Moved { .. }) => Ok(Attempted::Moved),
             Err(error) => Err(refused(wanted.change, error)),
+        }
+    }
+
+    /// What a change alone does: the difference to what the sources make without it. Found for programs that hold fields
+    /// only, because it costs a trial.
+    async fn own_changes(
+        &self,
+        editable: &Editable,
+        wanted: &Wanted<'_>,
+        proposal: &Proposal,
+        candidate: &Candidate,
+    ) -> Vec<Change> {
+        if wanted.holder.is_none() {
+            return Vec::new();
+        }
+        let Ok(reading) = self.read(editable).await else {
+            return Vec::new();
+        };
+        if reading.revision != proposal.before {
+            return Vec::new();
+        }
+        let without = self.generation.try_reading(wanted.source.clone(), reading);
+        match without.await {
+            Ok(without) => without.snapshot.diff(&candidate.snapshot),
+            Err(_) => Vec::new(),
         }
     }
 

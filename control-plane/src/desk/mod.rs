@@ -59,6 +59,9 @@ pub(crate) struct Made {
     pub(crate) changes: Arc<[Change]>,
     /// The ids of these assets, also if the edit was made before.
     pub(crate) assets: Vec<AssetId>,
+    /// The changes that are the edit's alone: from what the sources made before it, which may not be sealed yet. Empty:
+    /// this is not known.
+    pub(crate) own: Vec<Change>,
 }
 
 /// How an attempt to make a change has ended.
@@ -329,6 +332,7 @@ impl<R: Runtime> Desk<R> {
             diff: String::new(),
             changes: Arc::default(),
             assets: record.assets.clone(),
+            own: Vec::new(),
         })
     }
 }

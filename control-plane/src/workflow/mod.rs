@@ -19,11 +19,12 @@ use serde_json::Value;
 pub use annealing_workflow::{
     AskError, Config, Executions, Heard, Listener, Refused, Say, ScheduleWord, Settled, Started,
     bridge::{FreshPlugin, OperationPlugin, WorkflowPlugin},
-    cron::{Counts, Paused},
+    cron::Counts,
     definition::{Definition, Error, Exploration, FalseClause, Outcome, Workflow},
     outlook::{Due, DueWork},
-    record::{Ended, Entry, FeedPosition, Told, What},
-    view::{ClaimHolder, Execution, ScheduleState, Wait, WaitFor},
+    record::{Ended, Entry, FeedPosition, Paused, Told, What},
+    view::{ClaimHolder, Execution, ScheduleState, Wait, WaitFor, WatchState},
+    watch::WatchCounts,
 };
 pub use plugin_sdk::{
     Class, Dispatch, DispatchPlugin, DispatchRequest, OperationFunction, Probe,
@@ -39,7 +40,8 @@ pub use plugin_sdk::{
     },
 };
 pub use prodspec_model::operation::{
-    Concurrency, CronOperation, History, Limit, Limits, Operation, PipelineStep, Rate, Schedule,
+    Concurrency, CronOperation, History, IntentWatch, Limit, Limits, Operation, Per, PipelineStep,
+    Rate, Schedule, StatusIs, StatusWatch, Watch, WatchOperation,
 };
 
 pub use explain::{CauseOfWait, ExplainedExecution, ParkedStep};

@@ -1,26 +1,23 @@
-//! Operations and schedules, as programs talk to them.
+//! Operations, schedules and watches, as programs talk to them.
 
 use std::sync::Arc;
 
-use annealing_workflow::{
-    Workflows,
-    operation::{valid, valid_operation},
-};
+use annealing_workflow::{Workflows, operation, watch};
 use control_plane_runtime::Runtime;
 use plugin_sdk::{AssetView, Problems, Validator, workflow::WorkflowName};
 use prodspec_model::{
     AssetId, Message,
-    operation::{CronOperation, Limits, Operation},
+    operation::{CronOperation, Limits, Operation, WatchOperation},
 };
 
-use super::{ScheduleState, ScheduleWord, Started};
+use super::{ScheduleState, ScheduleWord, Started, WatchState};
 use crate::{
     By,
     handle::{self, Handle},
 };
 
-/// Refuses operations and schedules that cannot run with the registered functions, and limits that cannot hold. It is there whatever other validators
-/// are: what is sealed runs.
+/// Refuses operations, schedules and watches that cannot run with the registered functions, and limits that cannot hold. It
+/// is there whatever other validators are: what is sealed runs.
 pub(crate) struct Operations<R>(pub(crate) Arc<Workflows<R>>);
 
 impl<R: Runtime> Validator for Operations<R> {
@@ -29,15 +26,18 @@ impl<R: Runtime> Validator for Operations<R> {
     }
 
     fn validate_asset(&self, view: &AssetView<'_>, problems: &mut Problems) {
-        let known = |name: &str| self.0.has_function(name);
+        let function = |name: &str| self.0.function(name);
         let asset = view.asset();
         let read = match asset.type_str() {
-            CronOperation::TYPE => asset
-                .payload::<CronOperation>()
-                .map(|cron| valid(&cron, view, problems, known)),
-            Operation::TYPE => asset
-                .payload::<Operation>()
-                .map(|operation| valid_operation(&operation, view, problems, known)),
+            CronOperation::TYPE => asset.payload::<CronOperation>().map(|content| {
+                operation::valid(&content, view, problems, function);
+            }),
+            WatchOperation::TYPE => asset.payload::<WatchOperation>().map(|content| {
+                watch::valid(&content, view, problems, function);
+            }),
+            Operation::TYPE => asset.payload::<Operation>().map(|content| {
+                operation::valid_operation(&content, view, problems, function);
+            }),
             Limits::TYPE => asset.payload::<Limits>().map(|limits| {
                 for (field, why) in limits.problems() {
                     problems.push(view.problem(why).field(format!("payload.{field}")));
@@ -51,7 +51,7 @@ impl<R: Runtime> Validator for Operations<R> {
     }
 }
 
-/// Operations and schedules.
+/// Operations, schedules and watches.
 impl<R: Runtime> Handle<R> {
     /// Runs an operation under a name, once per key: the same key is the same execution, over restarts too. Returns once it
     /// is durable. The execution is that of a workflow: wait for it, show it, and give it words like any other.
@@ -92,5 +92,28 @@ impl<R: Runtime> Handle<R> {
     ) -> Result<(), handle::Error> {
         let lane = self.lane().await?;
         Ok(lane.say_to_schedule(asset, word, by).await?)
+    }
+
+    /// All watches, sorted by asset: what each has taken, what waits, what runs, and whether it is an orphan, whose asset has
+    /// left intent.
+    ///
+    /// # Errors
+    /// If there is no incarnation yet, or this process does not own the partition.
+    pub async fn watches(&self) -> Result<Vec<WatchState>, handle::Error> {
+        Ok(self.lane().await?.watches().await?)
+    }
+
+    /// Pauses or resumes the watch of an asset, or acknowledges that its asset is meant to be gone. Returns once it is
+    /// durable.
+    ///
+    /// # Errors
+    /// If the asset has no watch, the word does not fit it now, or this process does not own the partition.
+    pub async fn say_to_watch(
+        &self,
+        asset: &AssetId,
+        word: ScheduleWord,
+        by: By,
+    ) -> Result<(), handle::Error> {
+        Ok(self.lane().await?.say_to_watch(asset, word, by).await?)
     }
 }

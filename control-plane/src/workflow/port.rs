@@ -105,16 +105,15 @@ impl<R: Runtime> Port<R> {
                 .edit(&edit.id(id).fields(fields))
                 .await
                 .map_err(refused)?;
-            return Ok(Made {
-                assets: made.assets,
-                left_alone: Vec::new(),
-            });
+            return Ok(answer(made, Vec::new()));
         }
         let (fit, left) = self.fitting(source, prepared).await?;
         let left_alone = left.iter().map(|edit| edit.edit.to_string()).collect();
         if fit.is_empty() {
-            let assets = Vec::new();
-            return Ok(Made { assets, left_alone });
+            return Ok(Made {
+                left_alone,
+                ..Made::default()
+            });
         }
         // Which fields fit depends on the source, so each selection of them is a change of its own.
         let paths: Vec<String> = fit.iter().map(|edit| edit.edit.to_string()).collect();
@@ -126,8 +125,7 @@ impl<R: Runtime> Port<R> {
             .edit(&edit.id(id).fields(fields))
             .await
             .map_err(refused)?;
-        let assets = made.assets;
-        Ok(Made { assets, left_alone })
+        Ok(answer(made, left_alone))
     }
 
     /// Those edits whose fields have their expected values now, and those whose fields have neither these nor the new ones.
@@ -178,6 +176,15 @@ impl<R: Runtime> Port<R> {
         all_in_sync(&mut feed, wanted, &latest)
             .await
             .ok_or_else(ended)
+    }
+}
+
+/// What an edit has changed.
+fn answer(made: desk::Made, left_alone: Vec<String>) -> Made {
+    Made {
+        assets: made.assets,
+        changes: made.own,
+        left_alone,
     }
 }
 

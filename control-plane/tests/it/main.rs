@@ -19,5 +19,6 @@ mod removal;
 mod renames;
 mod rollouts;
 mod status;
+mod watches;
 mod workflows;
 mod world;

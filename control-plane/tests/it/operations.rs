@@ -186,7 +186,8 @@ impl Generator for Crons {
                     starting_deadline_secs: None,
                     concurrency: Default::default(),
                     history: History::default(),
-                    template: Operation::pipeline([PipelineStep::new("run", wanted.function)]),
+                    template: Operation::pipeline([PipelineStep::new("run", wanted.function)])
+                        .may([Power::edit("manifest.yaml", "services.*.size")]),
                 };
                 let asset = Asset::builder(AssetId::new(&format!("cron/{name}"))?);
                 out.asset(asset.payload(&content)?, document.provenance())?;

@@ -10,10 +10,11 @@ use control_plane_store::records::By;
 use prodspec_model::operation::Concurrency;
 
 pub use self::{
-    record::{Counts, Paused, ScheduleRecord, Wanted},
+    record::{Counts, ScheduleRecord, Wanted},
     started::StartedSlots,
 };
 use super::{error::Error, slots::Slots};
+use crate::record::Paused;
 
 /// One schedule. It has no clock: the caller hands in the wall time, and stores the [record](Self::take_changed) in the
 /// commit that starts a slot.

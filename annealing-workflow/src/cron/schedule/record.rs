@@ -1,6 +1,6 @@
 //! The stored data of a schedule. Operators are shown the same data.
 
-use control_plane_store::{Record, records::By};
+use control_plane_store::Record;
 use jiff::Timestamp;
 use prodspec_model::{
     operation::{Concurrency, CronOperation, History, Operation},
@@ -13,6 +13,7 @@ use super::{
     super::{error::Error, slots::Slots},
     StartedSlots,
 };
+use crate::record::Paused;
 
 /// The state of one schedule, stored as `workflow-schedule/{partition}/{asset}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -148,13 +149,4 @@ pub struct Counts {
     pub forbidden: u64,
     /// Slots that fell into a pause, or closed in one.
     pub paused: u64,
-}
-
-/// The pause of a schedule, until an operator resumes it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Paused {
-    /// Time from which slots do not start.
-    pub since: Timestamp,
-    /// The operator who paused the schedule, and the reason.
-    pub by: By,
 }

@@ -3,41 +3,42 @@
 mod state;
 
 use control_plane_store::records::By;
-use plugin_sdk::{
-    Now,
-    operation::{Start, StartCause},
-    workflow::WorkflowName,
-};
+use jiff::Timestamp;
+use plugin_sdk::{Now, operation::StartCause};
 use prodspec_model::AssetId;
 
 pub(super) use self::state::Schedules;
 use super::{
-    DISPATCH, Lane,
+    DISPATCH, ExecutionNo, Lane,
     event::{Effects, Refused, Reply},
-    intended::{Intended, ScheduleWord},
+    intended::ScheduleWord,
+    trigger::{NoStart, Run},
 };
 use crate::{
-    cron::{Decision, ScheduleRecord},
-    operation::{self, Operated},
+    cron::{Decision, Schedule, ScheduleRecord, Wanted},
     view,
 };
 
-/// A slot that cannot start.
-enum NoStart {
-    /// There is no room for one more execution. It is tried again.
-    Full,
-    /// The operation cannot be run. It is tried again when the asset changes.
-    Broken(String),
-}
-
 impl Lane {
-    /// Takes what intent says of schedules.
-    pub(super) fn intended(&mut self, now: Now, intended: Intended) {
-        self.schedules
-            .told(intended.all, &intended.schedules, now.wall);
-        for (asset, wanted) in intended.schedules {
+    /// Takes what intent says of schedules. `all`: the others have left it.
+    pub(super) fn intended_schedules(
+        &mut self,
+        now: Now,
+        all: bool,
+        wanted: std::collections::BTreeMap<AssetId, Option<Wanted>>,
+    ) {
+        if all {
+            self.schedules.told(&wanted, now.wall);
+        }
+        for (asset, wanted) in wanted {
             match wanted {
-                Some(wanted) => self.schedules.take(asset, wanted, now.wall),
+                Some(wanted) => self.schedules.take(asset, |known| {
+                    let taken = match known {
+                        Some(known) => known.edited(wanted, now.wall).map(|()| None),
+                        None => Schedule::new(wanted, now.wall).map(Some),
+                    };
+                    taken.map_err(|error| error.to_string())
+                }),
                 None => self.schedules.left(&asset, now.wall),
             }
         }
@@ -46,13 +47,16 @@ impl Lane {
     /// Goes on with stored schedules. Slots whose executions are not live have ended.
     pub(super) fn restore_schedules(&mut self, stored: Vec<(AssetId, ScheduleRecord)>) {
         for (asset, record) in stored {
-            let gone: Vec<_> = record
-                .running
-                .iter()
-                .filter(|slot| self.run_of(&asset, **slot).is_none())
-                .copied()
+            let slots = record.running.iter().copied();
+            let gone: Vec<Timestamp> = slots
+                .filter(|slot| self.run_of_slot(&asset, *slot).is_none())
                 .collect();
-            self.schedules.restore(asset, record, gone);
+            let schedule = Schedule::restore(record).map(|mut schedule| {
+                gone.into_iter().for_each(|slot| schedule.ended(slot));
+                schedule
+            });
+            self.schedules
+                .restore(asset, schedule.map_err(|error| error.to_string()));
         }
     }
 
@@ -76,19 +80,23 @@ impl Lane {
         out: &mut Effects,
     ) -> Option<std::time::Duration> {
         loop {
-            match self.schedules.decide(asset, now.wall)? {
+            match self.schedules.change(asset)?.decide(now.wall) {
                 Decision::Start { slot } => match self.start_slot(now, asset, slot, out) {
                     Ok(over) => self.schedules.started(asset, slot, now.wall, over),
                     Err(NoStart::Full) => return Some(DISPATCH),
                     Err(NoStart::Broken(why)) => {
-                        self.schedules.broken(asset, why);
+                        self.schedules.trouble(asset, Some(why));
+                        return None;
+                    }
+                    Err(NoStart::Loop(refused)) => {
+                        self.schedules.trouble(asset, Some(refused.to_string()));
                         return None;
                     }
                 },
                 Decision::Replace { cancel, .. } => {
                     for slot in cancel {
-                        if let Some(no) = self.run_of(asset, slot) {
-                            self.replace_run(now, no, out);
+                        if let Some(no) = self.run_of_slot(asset, slot) {
+                            self.replace_run(now, no, "the next slot of its schedule", out);
                         }
                     }
                     return None;
@@ -103,29 +111,27 @@ impl Lane {
         &mut self,
         now: Now,
         asset: &AssetId,
-        slot: jiff::Timestamp,
+        slot: Timestamp,
         out: &mut Effects,
     ) -> Result<bool, NoStart> {
         let operated = self.schedules.operated(asset).map_err(NoStart::Broken)?;
-        let start = Start::of(name(asset)).key(key(asset, slot));
         let cause = StartCause::Slot {
             schedule: asset.clone(),
             at: slot,
         };
-        let by = By::new("control plane", cause.to_string());
-        match self.operate(now, start, operated, cause, &by, None, out) {
-            Ok(Reply::Started { outcome, .. }) => Ok(outcome.is_some()),
-            Ok(_) => Ok(false),
-            Err(Refused::TooMany(_)) => Err(NoStart::Full),
-            Err(refused) => Err(NoStart::Broken(refused.to_string())),
-        }
+        let run = Run {
+            operated,
+            key: key(asset, slot).into(),
+            cause,
+            chain: Vec::new(),
+            changed: None,
+        };
+        self.start_run(now, asset, run, out)
     }
 
     /// The live execution of a slot.
-    fn run_of(&self, asset: &AssetId, slot: jiff::Timestamp) -> Option<super::ExecutionNo> {
-        self.keys
-            .get(&(name(asset), key(asset, slot).into()))
-            .copied()
+    fn run_of_slot(&self, asset: &AssetId, slot: Timestamp) -> Option<ExecutionNo> {
+        self.run_of(asset, &key(asset, slot))
     }
 
     /// Takes a word for a schedule.
@@ -137,19 +143,24 @@ impl Lane {
         by: &By,
         out: &mut Effects,
     ) -> Result<Reply, Refused> {
-        self.schedules.said(asset, word, by, now.wall)?;
+        let asset = asset.clone();
+        match self.schedules.said(&asset, word, by, now.wall) {
+            None => return Err(Refused::NoSchedule(asset)),
+            Some(Err(why)) => return Err(Refused::Schedule { asset, word, why }),
+            Some(Ok(())) => {}
+        }
         out.urgent = true;
         Ok(Reply::Taken)
     }
 
     /// All schedules, sorted by asset.
     pub(super) fn show_schedules(&self, now: Now) -> Vec<view::ScheduleState> {
-        let mut all = self.schedules.shown(now.wall);
+        let mut all = self.schedules.all_shown(now.wall);
         for shown in &mut all {
             let slots = self.schedules.running(&shown.asset);
             let runs = slots
                 .iter()
-                .filter_map(|slot| self.run_of(&shown.asset, *slot));
+                .filter_map(|slot| self.run_of_slot(&shown.asset, *slot));
             shown.running = runs
                 .filter_map(|no| Some(self.live.get(&no)?.id.clone()))
                 .collect();
@@ -159,22 +170,6 @@ impl Lane {
 }
 
 /// The key of the execution of a slot.
-fn key(asset: &AssetId, slot: jiff::Timestamp) -> String {
+fn key(asset: &AssetId, slot: Timestamp) -> String {
     format!("{asset}@{slot}")
-}
-
-/// The name under which the operation of a schedule runs.
-fn name(asset: &AssetId) -> WorkflowName {
-    operation::name_of(asset, "cron")
-}
-
-/// The operation of a schedule, ready to run. Functions that are not registered are waited for.
-fn operated(asset: &AssetId, record: &ScheduleRecord) -> Result<Operated, String> {
-    let template = record.wanted.operation().map_err(|error| {
-        format!("the operation cannot be read, start the newest program version: {error}")
-    })?;
-    let workflow =
-        operation::compile(&name(asset), &template).map_err(|error| error.to_string())?;
-    let digest = operation::digest(&template);
-    Ok(Operated { workflow, digest })
 }

@@ -35,16 +35,25 @@ impl World {
             None => drop(self.intent.remove(&id)),
         }
         let schedules = [(id, wanted.map(Wanted::of))].into();
-        let all = false;
-        self.step(Event::Schedules(Box::new(Intended { all, schedules })));
+        let intended = Intended {
+            schedules,
+            ..Intended::default()
+        };
+        self.step(Event::Intended(Box::new(intended)));
     }
 
     /// Tells a new owner what intent has.
     pub(super) fn tell(&mut self) {
         let known = self.intent.clone().into_iter();
         let schedules = known.map(|(asset, wanted)| (asset, Some(wanted))).collect();
-        let all = true;
-        self.step(Event::Schedules(Box::new(Intended { all, schedules })));
+        let watches = self.watches.clone().into_iter();
+        let watches = watches.map(|(asset, wanted)| (asset, Some(wanted)));
+        let intended = Intended {
+            all: true,
+            schedules,
+            watches: watches.collect(),
+        };
+        self.step(Event::Intended(Box::new(intended)));
     }
 
     pub(super) fn schedules(&mut self) -> Vec<view::ScheduleState> {

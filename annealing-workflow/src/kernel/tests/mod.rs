@@ -2,6 +2,7 @@
 //! test gives.
 
 mod attempts;
+mod changes;
 mod children;
 mod claims;
 mod edits;
@@ -9,6 +10,7 @@ mod ends;
 mod gate;
 mod gather;
 mod intent;
+mod loops;
 mod pauses;
 mod random;
 mod reopens;
@@ -17,6 +19,8 @@ mod runs;
 mod schedules;
 mod slots;
 mod stored;
+mod watched;
+mod watches;
 mod words;
 mod world;
 
@@ -25,7 +29,7 @@ use std::time::Duration;
 use plugin_sdk::{
     Claim, Guard,
     operation::{Answer, FunctionInfo, Ran, Repeat},
-    plugin,
+    plugin, testing,
     workflow::{Machine, all, any, cancelled, is},
 };
 use serde_json::json;

@@ -173,7 +173,7 @@ fn r37_schedule_in_intent_is_not_acknowledged_away() {
     };
     assert_eq!(
         refused,
-        "acknowledge does not fit the schedule cron/nightly now: its asset is in intent; remove it there first, or pause the schedule"
+        "acknowledge does not fit the schedule cron/nightly now: its asset is in intent; remove it there first, or pause it"
     );
     let none = world.hear(Command::Schedule(
         AssetId::new("cron/other").unwrap(),

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use plugin_sdk::{operation::ExecutionId, workflow::MachineName};
-use prodspec_model::AssetId;
+use prodspec_model::{AssetId, Incarnation};
 use serde_json::Value;
 
 use super::*;
 use crate::cron::ScheduleRecord;
-use crate::record::{Ended, KeyRecord, LaneRecord, Live, LogRecord, Output, StepRecord};
+use crate::record::{Changed, Ended, KeyRecord, LaneRecord, Live, LogRecord, Output, StepRecord};
+use crate::watch::{WatchRecord, WatchedRecord};
 
 /// What is durable.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +24,9 @@ pub(super) struct Stored {
     pub(super) keys: BTreeMap<String, KeyRecord>,
     pub(super) ended: BTreeMap<ExecutionId, Ended>,
     pub(super) schedules: BTreeMap<AssetId, ScheduleRecord>,
+    pub(super) watches: BTreeMap<AssetId, WatchRecord>,
+    pub(super) watched: BTreeMap<(AssetId, AssetId), WatchedRecord>,
+    pub(super) changed: BTreeMap<ExecutionId, Changed>,
 }
 
 impl Stored {
@@ -54,6 +58,13 @@ impl Stored {
                 drop(self.schedules.insert(asset, *schedule))
             }
             Record::Schedule(asset, None) => drop(self.schedules.remove(&asset)),
+            Record::Watch(asset, Some(watch)) => drop(self.watches.insert(asset, *watch)),
+            Record::Watch(asset, None) => drop(self.watches.remove(&asset)),
+            Record::Watched(watch, asset, Some(watched)) => {
+                drop(self.watched.insert((watch, asset), *watched))
+            }
+            Record::Watched(watch, asset, None) => drop(self.watched.remove(&(watch, asset))),
+            Record::Changed(id, changed) => drop(self.changed.insert(id, changed)),
         }
     }
 
@@ -68,13 +79,14 @@ impl Stored {
             live: live.clone(),
             input: self.inputs.get(id).cloned().unwrap_or_default(),
             runs: known.map(|it| it.runs.clone()).unwrap_or_default(),
+            changed: self.changed.get(id).cloned(),
             steps: of(&self.steps, id),
             outputs: of(&self.outputs, id),
             log: logs.map(|((_, n), log)| (*n, log.0.len() as u32)).collect(),
         }
     }
 
-    pub(super) fn recovered(&self) -> Recovered {
+    pub(super) fn recovered(&self, sealed: &[Incarnation]) -> Recovered {
         let live = self.live.iter().map(|(id, live)| self.execution(id, live));
         let mut live: Vec<_> = live.collect();
         live.sort_by_key(|execution| execution.id.n);
@@ -82,8 +94,26 @@ impl Stored {
             next: self.lane.next,
             live,
             schedules: self.schedules.clone().into_iter().collect(),
+            watches: self.recovered_watches(sealed),
             definitions: self.definitions.keys().copied().collect(),
         }
+    }
+}
+
+impl Stored {
+    fn recovered_watches(&self, sealed: &[Incarnation]) -> Vec<RecoveredWatch> {
+        let watches = self.watches.iter().map(|(asset, record)| {
+            let assets = self.watched.iter().filter(|((watch, _), _)| watch == asset);
+            let assets = assets.map(|((_, of), watched)| (of.clone(), watched.clone()));
+            let handled = record.progress.handled;
+            RecoveredWatch {
+                asset: asset.clone(),
+                record: record.clone(),
+                assets: assets.collect(),
+                handled: sealed.iter().find(|it| it.no() == handled).cloned(),
+            }
+        });
+        watches.collect()
     }
 }
 

@@ -8,18 +8,18 @@ use std::{
 use control_plane_store::records::By;
 use jiff::Timestamp;
 use plugin_sdk::{
-    Dispatch, DispatchRequest,
+    Dispatch, DispatchRequest, Standing,
     operation::{EffectKey, ExecutionId, Fence, Probed, Ran, Start, StartCause},
-    plugin,
+    plugin, testing,
 };
 
 use super::{stored::Stored, *};
 use crate::{
     cron::Wanted,
     record::{Ended, KeyRecord},
-    view,
+    view, watch,
 };
-use prodspec_model::AssetId;
+use prodspec_model::{AssetId, Incarnation};
 
 /// A call in flight.
 #[derive(Debug, Clone)]
@@ -54,6 +54,14 @@ pub(super) struct World {
     urgent: usize,
     /// The schedules that intent has.
     pub(super) intent: BTreeMap<AssetId, Wanted>,
+    /// The watches that intent has.
+    pub(super) watches: BTreeMap<AssetId, watch::Wanted>,
+    /// All incarnations, the newest last.
+    pub(super) sealed: Vec<Incarnation>,
+    /// The assets that the kernel follows.
+    pub(super) followed: BTreeSet<AssetId>,
+    /// The standing of each asset.
+    pub(super) standings: BTreeMap<AssetId, Standing>,
 }
 
 impl World {
@@ -84,7 +92,7 @@ impl World {
             settings.clone(),
             FencingToken(1),
             Recovered::default(),
-            Some(IncarnationNo(1)),
+            Some(testing::incarnation(1, [])),
             now,
             &mut Effects::default(),
         );
@@ -108,6 +116,10 @@ impl World {
             commits: 0,
             urgent: 0,
             intent: BTreeMap::new(),
+            watches: BTreeMap::new(),
+            sealed: vec![testing::incarnation(1, [])],
+            followed: BTreeSet::new(),
+            standings: BTreeMap::new(),
         };
         world.lease(Duration::from_secs(1 << 30));
         world.tell();
@@ -128,6 +140,7 @@ impl World {
             self.pending.push((commit, effects.urgent, effects.records));
         }
         self.replies.extend(effects.replies);
+        self.follow(effects.follow);
         for call in effects.calls {
             match call {
                 Call::Run(no, run) => {
@@ -229,12 +242,13 @@ impl World {
         self.edits.clear();
         self.settles.clear();
         self.dispatches.clear();
+        self.followed.clear();
         let mut effects = Effects::default();
         self.kernel = Lane::recover(
             self.settings.clone(),
             FencingToken(self.token),
-            self.stored.recovered(),
-            Some(IncarnationNo(1)),
+            self.stored.recovered(&self.sealed),
+            self.sealed.last().cloned(),
             self.now,
             &mut effects,
         );

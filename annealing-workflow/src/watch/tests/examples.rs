@@ -9,8 +9,8 @@ use prodspec_model::{
     tolerant,
 };
 
-use super::{change, digest, id, names, watch};
-use crate::watch::{Changed, IntentWatch, Limits, WatchRecord, WatchedRecord, changes};
+use super::{change, digest, id, names, own, watch};
+use crate::watch::{Changed, IntentWatch, Limits, Progress, WatchedRecord, changes};
 
 fn start_all(watch: &mut IntentWatch) -> Vec<u64> {
     let starts = watch.starts().into_iter();
@@ -97,19 +97,27 @@ fn r38_replacing_watch_cancels_the_run_whose_content_is_old() {
     watch.ended(runs[0]);
     assert!(watch.cancels().is_empty());
     assert_eq!(names(&watch.starts()[0]), ["a"]);
+    // Back to what the cancelled run of `a` got: that run may have done nothing.
+    let run = start_all(&mut watch)[0];
+    watch.took(IncarnationNo(4), vec![change("a", "3", "4")]);
+    watch.replaced(run);
+    watch.took(IncarnationNo(5), vec![change("a", "4", "3")]);
+    watch.ended(run);
+    assert_eq!(names(&watch.starts()[0]), ["a"]);
+    start_all(&mut watch);
     // Back to what the live run of `b` got: nothing to cancel.
-    watch.took(IncarnationNo(4), vec![change("b", "2", "3")]);
-    watch.took(IncarnationNo(5), vec![change("b", "3", "2")]);
+    watch.took(IncarnationNo(6), vec![change("b", "2", "3")]);
+    watch.took(IncarnationNo(7), vec![change("b", "3", "2")]);
     assert!(watch.cancels().is_empty());
 }
 
 #[test]
 fn r39_own_change_starts_nothing_and_the_change_of_a_person_among_it_does() {
     let mut watch = watch(Per::Asset, Forbid, 4);
-    watch.made(&id("a"), digest("1"), digest("2"));
+    watch.made(&id("a"), own("1", "2", 1));
     watch.took(IncarnationNo(2), vec![change("a", "1", "2")]);
     assert!(watch.starts().is_empty());
-    assert_eq!(watch.record().counts.own, 1);
+    assert_eq!(watch.progress().counts.own, 1);
     // The next change to the same content is not its own.
     watch.took(IncarnationNo(3), vec![change("a", "2", "1")]);
     let runs = start_all(&mut watch);
@@ -118,7 +126,7 @@ fn r39_own_change_starts_nothing_and_the_change_of_a_person_among_it_does() {
     let runs = start_all(&mut watch);
     watch.ended(runs[0]);
     // A person's change was read, and not sealed, when the edit was made on it.
-    watch.made(&id("a"), digest("3"), digest("4"));
+    watch.made(&id("a"), own("3", "4", 4));
     watch.took(IncarnationNo(5), vec![change("a", "2", "4")]);
     assert_eq!(names(&watch.starts()[0]), ["a"]);
 }
@@ -129,7 +137,7 @@ fn r39_own_change_on_top_of_one_that_waits_does_not_hide_it() {
     watch.took(IncarnationNo(2), vec![change("a", "1", "2")]);
     let run = watch.started(&[id("a")]);
     watch.took(IncarnationNo(3), vec![change("a", "2", "3")]);
-    watch.made(&id("a"), digest("3"), digest("4"));
+    watch.made(&id("a"), own("3", "4", 3));
     watch.took(IncarnationNo(4), vec![change("a", "3", "4")]);
     watch.ended(run);
     let start = watch.starts().remove(0);
@@ -140,10 +148,10 @@ fn r39_own_change_on_top_of_one_that_waits_does_not_hide_it() {
 #[test]
 fn r39_own_edit_that_a_person_undid_hides_no_later_change() {
     let mut watch = watch(Per::Asset, Forbid, 4);
-    watch.made(&id("a"), digest("1"), digest("2"));
+    watch.made(&id("a"), own("1", "2", 1));
     // The next incarnation has the edit, and a person's edit back.
     watch.took(IncarnationNo(2), vec![]);
-    watch.shown(&id("a"));
+    watch.shown(IncarnationNo(2));
     watch.took(IncarnationNo(3), vec![change("a", "1", "2")]);
     assert_eq!(names(&watch.starts()[0]), ["a"]);
 }
@@ -182,11 +190,14 @@ fn record_is_written_with_changes_and_every_32_incarnations() {
     }
     watch.took(IncarnationNo(33), vec![]);
     assert_eq!(
-        watch.take_changed().unwrap().record.handled,
+        watch.take_changed().unwrap().progress.handled,
         IncarnationNo(33)
     );
     watch.took(IncarnationNo(34), vec![change("a", "1", "2")]);
-    let Changed { record, assets } = watch.take_changed().unwrap();
+    let Changed {
+        progress: record,
+        assets,
+    } = watch.take_changed().unwrap();
     assert_eq!((record.handled, assets.len()), (IncarnationNo(34), 1));
 }
 
@@ -196,11 +207,14 @@ fn records_of_newer_versions_are_read() {
     watch.took(IncarnationNo(2), vec![change("a", "1", "2")]);
     watch.started(&[id("a")]);
     watch.took(IncarnationNo(3), vec![change("a", "2", "3")]);
-    watch.made(&id("a"), digest("3"), digest("4"));
-    let Changed { record, assets } = watch.take_changed().unwrap();
+    watch.made(&id("a"), own("3", "4", 3));
+    let Changed {
+        progress: record,
+        assets,
+    } = watch.take_changed().unwrap();
     let stored = serde_json::to_value(record).unwrap();
     for (place, newer) in tolerant::newer(&stored, &[]) {
-        let read: WatchRecord = serde_json::from_value(newer).expect(&place);
+        let read: Progress = serde_json::from_value(newer).expect(&place);
         assert_eq!(read, *record);
     }
     let watched = assets[0].1.unwrap();

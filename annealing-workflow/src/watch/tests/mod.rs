@@ -9,7 +9,7 @@ use prodspec_model::{
     operation::{Concurrency, Per},
 };
 
-use super::{Change, IntentWatch, Limits, Start};
+use super::{Change, IntentWatch, Limits, Made, Start};
 
 fn id(name: &str) -> AssetId {
     AssetId::new(name).unwrap()
@@ -39,4 +39,15 @@ fn watch(per: Per, concurrency: Concurrency, at_most: usize) -> IntentWatch {
 
 fn names(start: &Start) -> Vec<&str> {
     start.assets.iter().map(|(id, ..)| id.as_str()).collect()
+}
+
+/// An edit that an execution of the watch made while incarnation `at` was the newest.
+fn own(before: &str, after: &str, at: u32) -> Made {
+    Made {
+        before: digest(before),
+        after: digest(after),
+        own: true,
+        chain: Vec::new(),
+        at: IncarnationNo(at),
+    }
 }

@@ -9,8 +9,8 @@ use prodspec_model::{
 };
 use proptest::{collection::vec, prelude::*, sample::select};
 
-use super::{change, digest, id};
-use crate::watch::{Changed, IntentWatch, Limits, WatchRecord, WatchedRecord};
+use super::{change, digest, id, own};
+use crate::watch::{Changed, IntentWatch, Limits, Progress, WatchedRecord};
 
 const ASSETS: [&str; 3] = ["a", "b", "c"];
 const CONTENTS: [&str; 4] = ["", "1", "2", "3"];
@@ -105,7 +105,11 @@ impl World {
     }
 
     fn commit(&mut self) {
-        let Some(Changed { record, assets }) = self.watch.take_changed() else {
+        let Some(Changed {
+            progress: record,
+            assets,
+        }) = self.watch.take_changed()
+        else {
             return;
         };
         self.record = serde_json::to_string(record).unwrap();
@@ -118,7 +122,7 @@ impl World {
     }
 
     fn crash(&mut self) {
-        let record: WatchRecord = serde_json::from_str(&self.record).unwrap();
+        let record: Progress = serde_json::from_str(&self.record).unwrap();
         let rows = self.rows.iter().map(|(id, row)| {
             let row: WatchedRecord = serde_json::from_str(row).unwrap();
             (id.clone(), row)
@@ -150,7 +154,8 @@ impl World {
     fn own(&mut self, asset: &'static str, content: &'static str) {
         if !self.live.is_empty() {
             let before = self.source.content(asset);
-            self.watch.made(&id(asset), digest(before), digest(content));
+            let at = self.sealed.len() as u32;
+            self.watch.made(&id(asset), own(before, content, at));
             self.source.edit(asset, content, true);
             self.commit();
         }
@@ -158,19 +163,14 @@ impl World {
 
     fn take(&mut self) {
         let newest = IncarnationNo(self.sealed.len() as u32);
-        let (before, after) = (self.at(self.watch.record().handled), self.at(newest));
+        let (before, after) = (self.at(self.watch.progress().handled), self.at(newest));
         let changed = ASSETS.iter().filter_map(|asset| {
             let (before, after) = (before.content(asset), after.content(asset));
             (before != after).then(|| change(asset, before, after))
         });
         let changed = changed.collect();
         self.watch.took(newest, changed);
-        for asset in ASSETS {
-            let sealed = self.at(newest).edits(asset).len();
-            if !self.source.edits(asset)[sealed..].iter().any(|it| it.own) {
-                self.watch.shown(&id(asset));
-            }
-        }
+        self.watch.shown(newest);
     }
 
     fn start(&mut self) {

@@ -13,7 +13,7 @@ use prodspec_model::{
 use proptest::{collection::vec, prelude::*, sample::select};
 
 use super::id;
-use crate::watch::{Changed, Limits, StatusWatch, WatchRecord, WatchedRecord};
+use crate::watch::{Changed, Limits, Progress, StatusWatch, WatchedRecord};
 
 const ASSETS: [&str; 3] = ["a", "b", "c"];
 const HELD_FOR: SignedDuration = SignedDuration::from_secs(60);
@@ -96,7 +96,7 @@ struct World {
     watch: StatusWatch,
     limits: Limits,
     now: Timestamp,
-    record: WatchRecord,
+    record: Progress,
     rows: BTreeMap<AssetId, WatchedRecord>,
     /// The conditions that hold, since when, and whether they have had their run.
     conditions: BTreeMap<AssetId, (Timestamp, bool)>,
@@ -132,7 +132,11 @@ impl World {
     }
 
     fn commit(&mut self) {
-        let Some(Changed { record, assets }) = self.watch.take_changed() else {
+        let Some(Changed {
+            progress: record,
+            assets,
+        }) = self.watch.take_changed()
+        else {
             return;
         };
         self.record = record.clone();
@@ -215,7 +219,7 @@ proptest! {
             watch: StatusWatch::new(limits, HELD_FOR),
             limits,
             now: noon(),
-            record: WatchRecord::default(),
+            record: Progress::default(),
             rows: BTreeMap::new(),
             conditions: BTreeMap::new(),
             live: BTreeMap::new(),

@@ -1,0 +1,131 @@
+//! Watches whose runs edit: their own changes, and loops of several.
+
+use plugin_sdk::{FieldEdit, operation::Power};
+use prodspec_model::operation::{Operation, PipelineStep};
+
+use super::{watched::*, *};
+
+/// A world in which each watch of `names` calls a function of its own name, which edits.
+fn editing(names: &[&str]) -> World {
+    let power = || Power::edit("m.yaml", "jobs.*");
+    let functions = names.iter().map(|name| {
+        let mut function = keyed(name);
+        function.info = function.info.may(power());
+        function
+    });
+    let mut world = World::new([], functions);
+    world.seal(&[("job/a", "1"), ("job/b", "1")]);
+    for name in names {
+        let run = PipelineStep::new("run", *name);
+        let mut watch = on_intent();
+        watch.template = Operation::pipeline([run]).may([power()]);
+        world.watch(&format!("watch/{name}"), Some(&watch));
+    }
+    world.sync();
+    world
+}
+
+/// Lets the run that calls `function` ask for an edit.
+fn edits(world: &mut World, function: &str) {
+    let path = plugin_sdk::FieldPath::keys(["jobs", "a"]);
+    let field = FieldEdit::set("m.yaml#0", path, 1, 2);
+    world.answer(function, Ok(Answer::new().edit("m.yaml", field).done()));
+    world.sync();
+}
+
+#[test]
+fn r39_own_change_starts_nothing_whatever_is_told_first() {
+    for seal_first in [false, true] {
+        let mut world = editing(&["one"]);
+        world.seal(&[("job/a", "2")]);
+        world.sync();
+        edits(&mut world, "one");
+        let made = world.made("job/a", "2", "3");
+        if seal_first {
+            world.seal(&[("job/a", "3")]);
+            assert_eq!(
+                world.all_watches()[0].handled,
+                Some(IncarnationNo(4)),
+                "no change is taken while the edit is open"
+            );
+        }
+        world.edited(Ok(made));
+        world.sync();
+        if !seal_first {
+            // The note of the edit is durable with it.
+            world.crash();
+            world.seal(&[("job/a", "3")]);
+        }
+        world.sync();
+        assert_eq!(world.live(), 0, "{seal_first}");
+        assert_eq!(world.all_watches()[0].counts.own, 1);
+        world.seal(&[("job/a", "4")]);
+        world.sync();
+        assert_eq!(world.called(), ["one"], "the change of a person");
+    }
+}
+
+#[test]
+fn r39_person_who_repeats_an_undone_own_change_is_seen() {
+    let mut world = editing(&["one"]);
+    world.seal(&[("job/a", "2")]);
+    world.sync();
+    edits(&mut world, "one");
+    let made = world.made("job/a", "2", "3");
+    world.edited(Ok(made));
+    world.sync();
+    // Undone by hand before it was sealed.
+    world.seal(&[("job/b", "2")]);
+    world.sync();
+    world.answer("one", done());
+    world.seal(&[("db/x", "1")]);
+    world.seal(&[("job/a", "3")]);
+    world.sync();
+    assert_eq!(world.called(), ["one"]);
+}
+
+#[test]
+fn r39_loop_of_watches_is_parked_with_its_chain() {
+    let mut world = editing(&["one", "two"]);
+    world.seal(&[("job/a", "0")]);
+    world.sync();
+    assert_eq!(world.called(), ["one", "two"], "a person's change");
+    world.answer("two", done());
+    world.sync();
+    let mut content = 0_u32;
+    let mut turns = ["one", "two"].into_iter().cycle();
+    let mut runs = 0;
+    // Each changes what the other one watches.
+    while let Some(function) = turns.next().filter(|it| world.called().contains(it)) {
+        edits(&mut world, function);
+        let (before, after) = (content.to_string(), (content + 1).to_string());
+        let made = world.made("job/a", &before, &after);
+        world.edited(Ok(made));
+        content += 1;
+        world.seal(&[("job/a", &after)]);
+        world.sync();
+        runs += 1;
+        assert!(runs < 20, "the loop goes on");
+    }
+    assert_eq!(
+        runs, 4,
+        "each start adds a watch and an execution to the chain"
+    );
+    let all = world.all_watches();
+    let parked: Vec<_> = all.iter().filter_map(|it| it.paused.as_ref()).collect();
+    assert_eq!(parked.len(), 1, "{all:?}");
+    let why = &parked[0].by.why;
+    assert!(
+        why.contains("longer than 8: watch/one > watch.one-"),
+        "{why}"
+    );
+    world.crash();
+    world.sync();
+    assert!(world.called().is_empty());
+    let parked = all.iter().find(|it| it.paused.is_some()).unwrap();
+    assert_eq!(parked.waiting, [id("job/a")], "the change is not lost");
+    let word = Command::Watch(parked.asset.clone(), ScheduleWord::Resume);
+    assert_eq!(world.hear(word), Reply::Taken);
+    world.sync();
+    assert_eq!(world.called().len(), 1, "a person lets it go on");
+}

@@ -1,0 +1,98 @@
+//! Schedules and watches: operations that assets start. This is what both have in common.
+
+mod state;
+
+use std::sync::Arc;
+
+use control_plane_store::records::By;
+use plugin_sdk::{
+    Now,
+    operation::{Start, StartCause},
+    workflow::WorkflowName,
+};
+use prodspec_model::{AssetId, operation::Operation};
+
+pub(super) use self::state::{Touched, Trigger, Triggers};
+use super::{
+    ExecutionNo, Lane,
+    event::{Effects, Refused, Reply},
+    operate::Operating,
+};
+use crate::{
+    operation::{self, Operated},
+    record::Changed,
+};
+
+/// A run that cannot start.
+pub(super) enum NoStart {
+    /// There is no room for one more execution. It is tried again.
+    Full,
+    /// The chain of causes is too long: a loop of starts.
+    Loop(Refused),
+    /// The operation cannot be run. It is tried again when the asset changes.
+    Broken(String),
+}
+
+/// A run to start.
+pub(super) struct Run {
+    /// The operation that it performs.
+    pub(super) operated: Operated,
+    /// The key of its execution.
+    pub(super) key: Arc<str>,
+    pub(super) cause: StartCause,
+    /// The executions and watches that led to it, the nearest last.
+    pub(super) chain: Vec<String>,
+    /// The assets that it is about, for a watch.
+    pub(super) changed: Option<Changed>,
+}
+
+impl Lane {
+    /// Starts the execution of a run of `asset`. Returns whether it has ended already.
+    pub(super) fn start_run(
+        &mut self,
+        now: Now,
+        asset: &AssetId,
+        run: Run,
+        out: &mut Effects,
+    ) -> Result<bool, NoStart> {
+        let by = By::new("control plane", run.cause.to_string());
+        let operating = Operating {
+            start: Start::of(name(asset)).key(run.key),
+            operation: run.operated,
+            cause: run.cause,
+            chain: run.chain,
+            changed: run.changed,
+        };
+        match self.operate(now, operating, &by, None, out) {
+            Ok(Reply::Started { outcome, .. }) => Ok(outcome.is_some()),
+            Ok(_) => Ok(false),
+            Err(Refused::TooMany(_)) => Err(NoStart::Full),
+            Err(refused @ Refused::Loop { .. }) => Err(NoStart::Loop(refused)),
+            Err(refused) => Err(NoStart::Broken(refused.to_string())),
+        }
+    }
+
+    /// The live execution of a run of `asset`.
+    pub(super) fn run_of(&self, asset: &AssetId, key: &str) -> Option<ExecutionNo> {
+        self.keys.get(&(name(asset), key.into())).copied()
+    }
+}
+
+/// The name under which the operation of a schedule or a watch runs.
+fn name(asset: &AssetId) -> WorkflowName {
+    operation::name_of(asset, "run")
+}
+
+/// The operation of an asset, ready to run. Functions that are not registered are waited for.
+fn operated(
+    asset: &AssetId,
+    template: Result<Operation, serde_json::Error>,
+) -> Result<Operated, String> {
+    let template = template.map_err(|error| {
+        format!("the operation cannot be read, start the newest program version: {error}")
+    })?;
+    let workflow =
+        operation::compile(&name(asset), &template).map_err(|error| error.to_string())?;
+    let digest = operation::digest(&template);
+    Ok(Operated { workflow, digest })
+}

@@ -1,0 +1,327 @@
+//! Runs of watches: which changes and conditions start one, and what its end means.
+
+mod members;
+mod state;
+mod trigger;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use control_plane_store::records::By;
+use plugin_sdk::{
+    Now,
+    operation::{Limit, StartCause},
+};
+use prodspec_model::{AssetId, Incarnation, operation::Per};
+
+pub(super) use self::state::Watches;
+use self::{
+    state::Differences,
+    trigger::{Kind, Watch},
+};
+use super::{
+    DISPATCH, ExecutionNo, Lane,
+    event::{Effects, Made, Refused, Reply},
+    intended::ScheduleWord,
+    state::StepId,
+    trigger::{NoStart, Run, Trigger as _},
+};
+use crate::{
+    record::{Changed, ChangedAsset},
+    view,
+    watch::{Wanted, WatchRecord, WatchedRecord},
+};
+
+/// A stored watch.
+#[derive(Debug, Clone)]
+pub struct RecoveredWatch {
+    /// The asset with the watch.
+    pub asset: AssetId,
+    /// Its record.
+    pub record: WatchRecord,
+    /// What it knows of assets.
+    pub assets: Vec<(AssetId, WatchedRecord)>,
+    /// The incarnation whose changes it took last, of a watch on intent. `None`: it is not stored any more.
+    pub handled: Option<Incarnation>,
+}
+
+impl Lane {
+    /// Takes what intent says of watches. `all`: the others have left it.
+    pub(super) fn intended_watches(
+        &mut self,
+        now: Now,
+        all: bool,
+        wanted: BTreeMap<AssetId, Option<Wanted>>,
+    ) {
+        if all {
+            self.watches.triggers.told(&wanted, now.wall);
+        }
+        for (asset, wanted) in wanted {
+            match wanted {
+                // Each run starts an execution, so that a watch that is made again gives no number twice.
+                Some(wanted) => self.watches.take(asset, wanted, self.next_execution),
+                None => self.watches.triggers.left(&asset, now.wall),
+            }
+        }
+    }
+
+    /// Goes on with stored watches. Runs that are not live have ended.
+    pub(super) fn restore_watches(
+        &mut self,
+        stored: Vec<RecoveredWatch>,
+        newest: Option<Incarnation>,
+    ) {
+        let no = newest.as_ref().map(Incarnation::no).unwrap_or_default();
+        self.watches.newest = newest;
+        for RecoveredWatch {
+            asset,
+            record,
+            assets,
+            handled,
+        } in stored
+        {
+            let watch = Watch::restore(record, assets, handled, no).map(|mut watch| {
+                let runs = watch.running().into_iter();
+                let gone = runs.filter(|run| self.run_of(&asset, &key(&asset, *run)).is_none());
+                gone.collect::<Vec<_>>()
+                    .into_iter()
+                    .for_each(|run| watch.ended(run));
+                watch
+            });
+            self.watches.triggers.restore(asset, watch);
+        }
+    }
+
+    /// Decides about the watches for which something has happened.
+    pub(super) fn run_watches(&mut self, now: Now, out: &mut Effects) {
+        if self.latest.is_none() {
+            return;
+        }
+        self.watches.triggers.look(now);
+        let mut differences = Differences::new();
+        while let Some(asset) = self.watches.triggers.next_due() {
+            if !self.edit_is_open(&asset) {
+                self.watches.catch_up(&asset, &mut differences);
+            }
+            let again = self.run_watch(now, &asset, out);
+            self.watches.triggers.decided(&asset, now, again);
+        }
+    }
+
+    /// Whether an edit is being made that the next incarnation may show. Which changes are those of a run of the watch is
+    /// known when it has ended; a watch on intent takes no changes before. Of its own runs it also waits for edits whose
+    /// outcome is not known.
+    fn edit_is_open(&self, asset: &AssetId) -> bool {
+        let Some(watch) = self.watches.triggers.get(asset) else {
+            return false;
+        };
+        if matches!(watch.kind, Kind::Status(..)) {
+            return false;
+        }
+        let runs = watch.running().into_iter();
+        let mut runs = runs.filter_map(|run| {
+            let no = self.run_of(asset, &key(asset, run))?;
+            self.live.get(&no)
+        });
+        let is_open = |step: &super::state::Step| {
+            let edit = step.open_edit();
+            edit.is_some_and(|edit| edit.assets.is_none())
+        };
+        !self.editing.is_empty() || runs.any(|run| run.steps.values().any(is_open))
+    }
+
+    /// Starts and cancels what a watch decides now. Returns a time after which to try again.
+    fn run_watch(&mut self, now: Now, asset: &AssetId, out: &mut Effects) -> Option<Duration> {
+        let watch = self.watches.triggers.get(asset)?;
+        if watch.paused().is_some() {
+            return None;
+        }
+        for run in watch.cancels(now.wall) {
+            if let Some(no) = self.run_of(asset, &key(asset, run)) {
+                self.replace_run(now, no, "the next run of its watch", out);
+            }
+            self.watches.triggers.change(asset)?.replaced(run, now.wall);
+        }
+        loop {
+            let watch = self.watches.triggers.get(asset)?;
+            let starts = starts(asset, watch, now, self.watches.newest.as_ref());
+            if starts.is_empty() {
+                return None;
+            }
+            for (assets, chain) in starts {
+                if let Err(no_start) = self.start_watched(now, asset, assets, chain, out) {
+                    return self.not_started(now, asset, no_start);
+                }
+            }
+        }
+    }
+
+    /// Notes why a run cannot start. Returns a time after which to try again.
+    fn not_started(&mut self, now: Now, asset: &AssetId, why: NoStart) -> Option<Duration> {
+        match why {
+            NoStart::Full => return Some(DISPATCH),
+            NoStart::Broken(why) => self.watches.triggers.trouble(asset, Some(why)),
+            NoStart::Loop(refused) => {
+                let why = format!("{refused}, then resume the watch");
+                let by = By::new("control plane", why);
+                self.watches.triggers.change(asset)?.pause(by, now.wall);
+            }
+        }
+        None
+    }
+
+    /// Starts a run for assets, and notes it in the same commit.
+    fn start_watched(
+        &mut self,
+        now: Now,
+        asset: &AssetId,
+        changed: Changed,
+        chain: Vec<String>,
+        out: &mut Effects,
+    ) -> Result<(), NoStart> {
+        let triggers = &mut self.watches.triggers;
+        let operated = triggers.operated(asset).map_err(NoStart::Broken)?;
+        let Some(watch) = triggers.get(asset) else {
+            return Ok(());
+        };
+        let ids: Vec<AssetId> = changed.assets.iter().map(|it| it.asset.clone()).collect();
+        let run = Run {
+            operated,
+            key: key(asset, watch.kind.progress().next_run).into(),
+            cause: StartCause::Watch {
+                watch: asset.clone(),
+                asset: match watch.wanted.per {
+                    Per::Asset => ids.first().cloned(),
+                    Per::Watch => None,
+                },
+            },
+            chain,
+            changed: Some(changed),
+        };
+        let over = self.start_run(now, asset, run, out)?;
+        self.watches.triggers.trouble(asset, None);
+        if let Some(watch) = self.watches.triggers.change(asset) {
+            let run = watch.started(&ids);
+            if over {
+                watch.ended(run);
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes which assets an execution has changed, for the watches on them.
+    pub(super) fn watched_edit(&mut self, id: StepId, made: &Made) {
+        if made.changes.is_empty() {
+            return;
+        }
+        let Some(execution) = self.live.get(&id.execution) else {
+            return;
+        };
+        let mut chain = execution.live.chain.clone();
+        chain.push(execution.id.to_string());
+        let watch = self.watch_of(id.execution);
+        for change in made.changes.iter() {
+            self.watches.made(change, watch.as_ref(), &chain);
+        }
+    }
+
+    /// The watch of whose runs an execution is one, or a child of one.
+    fn watch_of(&self, execution: ExecutionNo) -> Option<AssetId> {
+        let mut at = self.live.get(&execution)?;
+        for _ in 0..=super::CHAIN {
+            let parent = match &at.live.cause {
+                StartCause::Watch { watch, .. } => return Some(watch.clone()),
+                StartCause::Parent(parent) => parent,
+                StartCause::Step(key) => &key.execution,
+                _ => return None,
+            };
+            at = self.live.get(self.ids.get(parent)?)?;
+        }
+        None
+    }
+
+    /// Takes a word for a watch.
+    pub(super) fn said_of_watch(
+        &mut self,
+        now: Now,
+        asset: &AssetId,
+        word: ScheduleWord,
+        by: &By,
+        out: &mut Effects,
+    ) -> Result<Reply, Refused> {
+        let asset = asset.clone();
+        match self.watches.triggers.said(&asset, word, by, now.wall) {
+            None => return Err(Refused::NoWatch(asset)),
+            Some(Err(why)) => return Err(Refused::Watch { asset, word, why }),
+            Some(Ok(())) => {}
+        }
+        out.urgent = true;
+        Ok(Reply::Taken)
+    }
+
+    /// All watches, sorted by asset.
+    pub(super) fn show_watches(&self) -> Vec<view::WatchState> {
+        let all = self.watches.all_shown().into_iter();
+        let all = all.map(|(mut shown, runs)| {
+            let runs = runs.into_iter();
+            let runs = runs.filter_map(|run| self.run_of(&shown.asset, &key(&shown.asset, run)));
+            shown.running = runs
+                .filter_map(|no| Some(self.live.get(&no)?.id.clone()))
+                .collect();
+            shown
+        });
+        all.collect()
+    }
+}
+
+/// The runs that may start: the assets of each, and the chain of its causes. One run has as many assets as a function may be
+/// given; the others are in the next.
+fn starts(
+    asset: &AssetId,
+    watch: &Watch,
+    now: Now,
+    newest: Option<&Incarnation>,
+) -> Vec<(Changed, Vec<String>)> {
+    let most = Limit::REQUIRED.max();
+    let run = |assets: Vec<ChangedAsset>, mut chain: Vec<String>, status| {
+        chain.push(asset.to_string());
+        (Changed { assets, status }, chain)
+    };
+    let starts: Vec<_> = match &watch.kind {
+        Kind::Intent(of_intent, _) => {
+            let starts = of_intent.starts().into_iter();
+            let starts = starts.map(|start| {
+                let assets = start.assets.into_iter().take(most);
+                let assets = assets.map(|(asset, before, _)| ChangedAsset {
+                    asset,
+                    before: (before.at.0 > 0).then_some(before.at),
+                });
+                run(assets.collect(), start.chain, false)
+            });
+            starts.collect()
+        }
+        Kind::Status(of_status, _) => {
+            let before = newest.map(Incarnation::no);
+            let starts = of_status.starts(now.wall).into_iter().map(|assets| {
+                let assets = assets.into_iter().take(most);
+                let assets = assets.map(|asset| ChangedAsset { asset, before });
+                run(assets.collect(), Vec::new(), true)
+            });
+            starts.collect()
+        }
+    };
+    let starts = starts.into_iter();
+    starts
+        .filter(|(changed, _)| !changed.assets.is_empty())
+        .collect()
+}
+
+/// The key of the execution of a run.
+fn key(asset: &AssetId, run: u64) -> String {
+    format!("{asset}#{run}")
+}
+
+/// The number of the run with this key.
+fn run_of_key(key: &str) -> Option<u64> {
+    let (_, run) = key.rsplit_once('#')?;
+    run.parse().ok()
+}
