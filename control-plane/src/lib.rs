@@ -76,6 +76,8 @@ mod documents {
     struct Generator;
     #[doc = include_str!("../../docs/operate.md")]
     struct Operate;
+    #[doc = include_str!("../../docs/operation.md")]
+    struct AnOperation;
     #[doc = include_str!("../../docs/policy-layer.md")]
     struct PolicyLayer;
     #[doc = include_str!("../../docs/rollouts.md")]
