@@ -3,10 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use annealing_enforcer::{Config, Enforcer, EnforcerBuilder, Plugin};
-use annealing_strategist::{
-    Strategist, StrategistBuilder,
-    policy::{self, NoStall},
-};
+use annealing_strategist::{Strategist, StrategistBuilder, policy::NoStall};
 use annealing_workflow::{
     Executions, Listener, Workflows, WorkflowsBuilder, bridge::OperationPlugin,
     definition::Workflow,
@@ -451,11 +448,8 @@ fn own_validators<R: Runtime>(
     no_stall: NoStall,
     workflows: Arc<Workflows<R>>,
 ) -> pipeline::Builder {
-    let policies = AssetType::<RolloutPolicy>::new()
-        .modelled_only()
-        .valid(policy::valid);
     Pipeline::builder(partition)
-        .asset_type(policies)
+        .asset_type(AssetType::<RolloutPolicy>::new().modelled_only())
         .asset_type(AssetType::<CronOperation>::new().modelled_only())
         .asset_type(AssetType::<WatchOperation>::new().modelled_only())
         .asset_type(AssetType::<Limits>::new().modelled_only())

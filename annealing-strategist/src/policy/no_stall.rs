@@ -25,7 +25,7 @@ const SETTLES: Duration = Duration::from_secs(60);
 const WORK: usize = 5_000_000;
 
 /// Previews each policy of a candidate incarnation over all assets that refer to it. Refuses a policy that would
-/// stall or whose numbers are invalid, and an asset that refers to an asset of another type as its policy.
+/// stall, whose numbers are invalid, or that is not valid by itself ([`valid`](super::valid)), and an asset that refers to an asset of another type as its policy.
 ///
 /// Holds are ignored, because an operator sets them on purpose. A rollout that is only slow is accepted.
 ///
@@ -94,6 +94,7 @@ impl Validator for NoStall {
             Ok(policy) => policy,
             Err(error) => return problems.push(view.problem(error)),
         };
+        super::valid(&policy, view, problems);
         let targets = targets(view);
         let impossible = impossible(&policy, targets.len());
         if impossible.is_empty() {

@@ -328,3 +328,18 @@ async fn explain_follows_a_wait_for_a_target_to_its_rollout() {
     let under_way = &rollouts[&id("d")];
     assert_eq!(under_way.policy, id("slow"), "{under_way:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn r18_policy_is_checked_also_without_the_standard_validators() {
+    let text = Text::new("{services: {}, policies: {p: {hold: ' '}}}");
+    let plane = plane(&Production::default())
+        .store(MemoryStore::new())
+        .source(text);
+    let running = Running::start(plane.build().unwrap());
+    let Err(control_plane::Error::Refused(problems)) = running.handle.settle(LONG).await else {
+        panic!("a hold has a reason");
+    };
+    let problems = problems.to_string();
+    assert!(problems.contains("payload.hold"), "{problems}");
+    running.stop().await;
+}
