@@ -164,6 +164,12 @@ impl MemoryStore {
         self.lock().counts.clone()
     }
 
+    /// Reads a row as it is durable now, without faults, pauses and handles that are refused. For tests that judge
+    /// from outside what a program has stored.
+    pub fn durable(&self, key: &Key) -> Option<Versioned> {
+        self.lock().log.snapshot(0).get(key)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Disk> {
         self.disk.lock().unwrap_or_else(PoisonError::into_inner)
     }
