@@ -162,8 +162,9 @@ impl From<EffectKey> for String {
     }
 }
 
-/// The position of an attempt among all attempts with one key. It rises with every attempt and with every owner. A guarded
-/// callee remembers the greatest fence per key and refuses smaller ones.
+/// The position of an attempt among all attempts of one step of an execution. It rises with every attempt, every owner and
+/// every restart. A guarded callee remembers the greatest fence per step, which is the key without its run, and refuses
+/// smaller ones: then a late call of an old run has no effect after one of a new run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Fence {
     /// Fencing token of the owner that calls.
