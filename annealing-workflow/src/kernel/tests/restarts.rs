@@ -291,3 +291,32 @@ fn r30_cancel_asks_again_what_may_have_happened_also_under_the_next_owner() {
     world.answer("unload", done());
     assert_eq!(world.outcome("season", "1"), Some(Outcome::Cancelled));
 }
+
+#[test]
+fn r30_fence_of_a_new_run_is_greater_than_those_of_the_old_one() {
+    let (mut world, id) = called(keyed("a"));
+    world.answer("a", transient());
+    world.pass(Duration::from_secs(10));
+    world.sync();
+    let old = world.calls.values().next().unwrap().clone();
+    restart(&mut world, &id);
+    world.pass(Duration::from_secs(60));
+    world.sync();
+    let new = world.calls.values().next().unwrap().clone();
+    assert!(new.key.run > old.key.run);
+    assert!(new.fence > old.fence, "{} after {}", new.fence, old.fence);
+}
+
+#[test]
+fn r27_step_whose_time_ends_with_that_of_its_fenced_call_is_asked_again_after_a_takeover() {
+    let mut world = short();
+    world.start("w", "1");
+    world.sync();
+    world.pass(Duration::from_secs(20));
+    world.crash();
+    world.sync();
+    world.pass(Duration::from_secs(11));
+    world.sync();
+    // What may have happened is asked again, not called failed by a clock.
+    assert_eq!(world.called(), ["a"]);
+}
