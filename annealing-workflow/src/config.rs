@@ -23,6 +23,9 @@ pub struct Config {
     /// Time after its end for which an execution is kept at most. Default: 30 days. The newest success and the newest
     /// failure of each workflow are kept in any case.
     pub history_age: Duration,
+    /// The guard to leave out, for tests that show that each guard is needed. `None`: all guards are in place.
+    #[cfg(feature = "planted-bugs")]
+    pub planted: Option<crate::bug::Bug>,
 }
 
 impl Default for Config {
@@ -36,6 +39,16 @@ impl Default for Config {
             transitions: 10_000,
             history: 100,
             history_age: Duration::from_secs(30 * 24 * 3600),
+            #[cfg(feature = "planted-bugs")]
+            planted: None,
         }
+    }
+}
+
+#[cfg(feature = "planted-bugs")]
+impl Config {
+    plugin_sdk::setters! {
+        /// Sets the guard to leave out, for tests.
+        planted: Option<crate::bug::Bug>,
     }
 }

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod bridge;
+mod bug;
 mod config;
 pub mod cron;
 pub mod definition;

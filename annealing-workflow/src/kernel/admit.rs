@@ -9,7 +9,7 @@ use plugin_sdk::{
 use serde_json::Value;
 
 use super::{
-    CommitNo, Lane,
+    Bug, CommitNo, Lane,
     event::{Call, CallNo, Effects, Run},
     state::{Execution, Phase, StepId, Why},
 };
@@ -62,7 +62,8 @@ impl Lane {
             while let Some(key) = self.freed.pop_first() {
                 self.wake(now, key);
             }
-            if now.mono >= self.lease || self.running >= self.settings.config.calls {
+            let leased = now.mono < self.lease || self.planted(Bug::IgnoreLease);
+            if !leased || self.running >= self.settings.config.calls {
                 return;
             }
             let Some(id) = self.ready.pop(now.mono) else {
@@ -156,6 +157,11 @@ impl Lane {
     /// Begins an attempt. If it may have an effect, its call waits until the attempt is durable.
     fn attempt(&mut self, now: Now, id: StepId, out: &mut Effects) {
         let call = self.call_no();
+        let (varies, flat) = (
+            self.planted(Bug::KeyWithAttempt),
+            self.planted(Bug::SkipFence),
+        );
+        let early = self.planted(Bug::CallBeforeDurable);
         let latest = self.latest;
         let Some(execution) = self.live.get_mut(&id.execution) else {
             return;
@@ -186,14 +192,16 @@ impl Lane {
         if repeat != Repeat::Safe {
             step.reach = step.reach.max(Some(until));
         }
-        let fence = Fence::new(self.token, step.attempt);
-        let run = run(execution, id, now, until, fence);
+        let attempt = step.attempt;
+        let fence = Fence::new(self.token, if flat { 1 } else { attempt });
+        let mut run = run(execution, id, now, until, fence);
+        run.key.run += if varies { attempt - 1 } else { 0 };
         self.calls.insert(call, id);
         self.running += 1;
         self.enter(now, id, Phase::Calling(call), Some(until));
         self.changed(id);
         let made = Call::Run(call, Box::new(run));
-        if repeat == Repeat::Safe && !taken_over {
+        if repeat == Repeat::Safe && !taken_over || early {
             out.calls.push(made);
         } else {
             out.urgent = true;

@@ -11,7 +11,7 @@ use prodspec_model::{AssetId, Digest, Incarnation};
 use serde_json::Value;
 
 use super::{
-    Lane, Settings,
+    Bug, Lane, Settings,
     event::Effects,
     log::LogHead,
     state::{Execution, ExecutionNo, Phase, Step, StepId, Why},
@@ -156,6 +156,8 @@ impl Lane {
             };
             self.claims.restore(&id, &record.claims);
             let (step, phase, alarm) = Step::restored(now, &record);
+            let forgets = phase == Phase::Waiting && self.planted(Bug::ForgetTimer);
+            let alarm = alarm.filter(|_| !forgets);
             phases.push((id, phase, alarm));
             execution.steps.insert(machine, step);
             if record.call.is_some_and(|call| call.in_flight) {
@@ -194,6 +196,7 @@ impl Lane {
     /// A call of this step was in flight when the last owner ended.
     fn interrupted(&mut self, now: Now, id: StepId, out: &mut Effects) {
         let limit = self.settings.config.death_limit;
+        let counts = !self.planted(Bug::DeathsUncounted);
         let Some(execution) = self.live.get_mut(&id.execution) else {
             return;
         };
@@ -201,7 +204,7 @@ impl Lane {
         let Some(step) = execution.steps.get_mut(&id.machine) else {
             return;
         };
-        step.deaths += 1;
+        step.deaths += u32::from(counts);
         step.suspect = true;
         let (deaths, attempt) = (step.deaths, step.attempt);
         let log = self.log.entry(id.execution).or_default();

@@ -3,7 +3,7 @@
 use plugin_sdk::{Now, workflow::MachineName};
 
 use super::{
-    Lane,
+    Bug, Lane,
     event::{Call, Effects, Record, Refused, Say},
     state::{ExecutionNo, Phase, StepId},
 };
@@ -66,9 +66,13 @@ impl Lane {
         let Some(step) = self.step_of(id) else {
             return;
         };
-        // The new run has another key, so its fence does not keep the old attempt out: its deadline does.
+        // The new run has another key. A callee may compare fences per key, so the deadline keeps the old attempt out too.
         let not_before = step.not_before.max(step.reach);
-        let not_before = not_before.filter(|at| *at > now.mono);
+        let (overlaps, keeps) = (
+            self.planted(Bug::RestartOverlaps),
+            self.planted(Bug::RestartKeepsOutput),
+        );
+        let not_before = not_before.filter(|at| *at > now.mono && !overlaps);
         let mut older_child = step.older_child.clone();
         match step.phase.clone() {
             Phase::Calling(call) | Phase::Probing(call, _) => self.abandon(call, out),
@@ -91,7 +95,9 @@ impl Lane {
         execution
             .position
             .set(id.machine, crate::definition::StateNo::FIRST);
-        execution.context.remove(&id.machine);
+        if !keeps {
+            execution.context.remove(&id.machine);
+        }
         let machine = execution.machine_name(id.machine).clone();
         let execution_id = execution.id.clone();
         if let Some(step) = execution.steps.get_mut(&id.machine) {
@@ -106,8 +112,10 @@ impl Lane {
             step.not_before = not_before;
             step.older_child = older_child;
         }
-        out.records
-            .push(Record::Output(execution_id, machine, None));
+        if !keeps {
+            out.records
+                .push(Record::Output(execution_id, machine, None));
+        }
         self.changed(id);
     }
 }

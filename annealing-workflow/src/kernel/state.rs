@@ -314,6 +314,12 @@ impl Execution {
         start.is_some_and(|start| start.phase != Phase::Rests)
     }
 
+    /// Whether calls are in flight, and nothing else is under way or waited for.
+    pub(super) fn has_only_calls_in_flight(&self) -> bool {
+        let calls = |step: &Step| matches!(step.phase, Phase::Rests | Phase::Calling(_));
+        !self.waits_to_start() && self.steps.values().all(calls)
+    }
+
     /// Whether nothing is under way or waited for.
     pub(super) fn is_over(&self) -> bool {
         !self.waits_to_start() && self.steps.values().all(|step| step.phase == Phase::Rests)

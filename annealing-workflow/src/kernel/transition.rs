@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use plugin_sdk::{Now, operation::StartCause, workflow::StateName};
 
 use super::{
-    CommitNo, Lane, RECENT,
+    Bug, CommitNo, Lane, RECENT,
     event::{Call, Effects, Record},
     state::{Execution, ExecutionNo, StepId},
 };
@@ -71,11 +71,11 @@ impl Lane {
             if self.looks.iter().any(look) {
                 continue;
             }
-            if self
-                .live
-                .get(&id)
-                .is_some_and(|execution| execution.is_over())
-            {
+            let hasty = self.planted(Bug::EndInFlight);
+            let over = |execution: &Execution| {
+                execution.is_over() || hasty && execution.has_only_calls_in_flight()
+            };
+            if self.live.get(&id).is_some_and(over) {
                 self.end(now, id, out);
             }
         }

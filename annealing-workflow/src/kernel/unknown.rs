@@ -8,7 +8,7 @@ use plugin_sdk::{
 };
 
 use super::{
-    Function, Lane,
+    Bug, Function, Lane,
     event::{Call, CallNo, Effects},
     state::{Phase, StepId, Why},
 };
@@ -68,6 +68,10 @@ impl Lane {
             // What may be done is known when the function is registered again.
             let again = until.unwrap_or(now.mono + MISSING);
             return self.enter(now, id, Phase::Fencing(counts), Some(again));
+        };
+        let repeat = match repeat {
+            Repeat::Never if self.planted(Bug::RepeatNever) => Repeat::Keyed,
+            repeat => repeat,
         };
         if let Some(step) = self.step_mut(id) {
             step.uncertain = repeat != Repeat::Safe;

@@ -1,0 +1,29 @@
+//! Guards that tests leave out on purpose, to show that a test notices each.
+
+/// A guard that can be left out, to show that tests notice. Only with the feature `planted-bugs`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Bug {
+    /// R25: the key of an effect differs from attempt to attempt.
+    KeyWithAttempt,
+    /// R24: a call with an effect begins before its attempt is durable.
+    CallBeforeDurable,
+    /// R24: the answer of an abandoned call counts for the present one.
+    TrustLateAnswer,
+    /// R27: a timer is forgotten when another owner takes over.
+    ForgetTimer,
+    /// R29: an execution ends although a call is in flight.
+    EndInFlight,
+    /// R25: the fence does not rise from attempt to attempt.
+    SkipFence,
+    /// R24: attempts begin without a fresh lease.
+    IgnoreLease,
+    /// R25: a function that must not be repeated is called again after an unknown outcome.
+    RepeatNever,
+    /// R26: deaths of owners are not counted.
+    DeathsUncounted,
+    /// R30: what a machine left for others stays when it is restarted.
+    RestartKeepsOutput,
+    /// R30: the new run of a restarted machine does not wait for the call of the old one.
+    RestartOverlaps,
+}
