@@ -110,6 +110,7 @@ pub fn scenario() -> Scenario {
         drift_period: Duration::from_secs(30),
         plan: Some(plan()),
         travel: Some(Duration::from_secs(19)),
+        executions: 0,
         ..Scenario::choose(0)
     }
 }

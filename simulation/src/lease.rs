@@ -1,6 +1,8 @@
 //! Leases as the judge sees them: the time of each process's last heartbeat in the store, and the rule that a process
 //! with an old heartbeat begins no push, whether it can reach the store or not.
 
+use std::time::Duration;
+
 use control_plane_store::Write;
 
 use crate::{
@@ -26,12 +28,7 @@ impl State {
     /// a call that it was about to make is refused by production itself.
     pub fn judge_lease(&mut self, node: NodeId, at: usize) {
         self.leases += 1;
-        if self.woken.get(&node) == Some(&self.now) {
-            return;
-        }
-        let beat = self.beats.get(&node);
-        let old = beat.map(|beat| self.now.since(*beat));
-        if old.is_none_or(|old| old >= TERM * 2 / 3) {
+        if let Some(old) = self.without_lease(node) {
             self.violated(
                 "S5",
                 format!(
@@ -39,5 +36,14 @@ impl State {
                 ),
             );
         }
+    }
+
+    /// The age of the last heartbeat of a process that has no lease now; `None` if it has one. Excepted is the instant at
+    /// which a paused process resumes.
+    pub fn without_lease(&self, node: NodeId) -> Option<Option<Duration>> {
+        let beat = self.beats.get(&node);
+        let old = beat.map(|beat| self.now.since(*beat));
+        let wakes = self.woken.get(&node) == Some(&self.now);
+        (!wakes && old.is_none_or(|old| old >= TERM * 2 / 3)).then_some(old)
     }
 }

@@ -14,6 +14,7 @@
 //! - `intent`: the intent. `sealer`: the process that edits and seals it. `production`: the simulated resources.
 //!   `plugin`: diffs and pushes over a faulty network. `checks`: checks that delay pushes. `gates`: when they do.
 //! - `rollouts`: the strategist of each owner. `policies`: its rollout policies. `health`: its health validator.
+//! - `workflows`: the workflows of each owner, their provider and their people.
 //! - `process`, `store`: the real enforcer and store. `deadlines`: the times that processes are given.
 //! - `faults`: everything that goes wrong, and how often. `trouble`: what strikes at intervals. `halt`: kills, stops and
 //!   pauses of processes. `people`: the commands of operators.
@@ -47,6 +48,7 @@ pub mod sealer;
 pub mod store;
 pub mod trace;
 pub mod trouble;
+pub mod workflows;
 pub mod world;
 
 pub use report::{Report, Sum};

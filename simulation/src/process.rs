@@ -18,6 +18,7 @@ use crate::{
     plugin::Network,
     rollouts,
     store::ProcessStore,
+    workflows,
     world::{Process, World},
 };
 
@@ -55,6 +56,7 @@ pub fn start(world: &World, place: usize) {
         stop,
         observes,
         rollouts: None,
+        lane: None,
         again: start,
     });
     world
@@ -141,6 +143,7 @@ fn build(world: &World, node: NodeId, config: Config) -> Option<Enforcer<NodeRun
         .config(config)
         .checks(|_| checks(world, node));
     builder = rollouts::beside(world, node, builder, incarnations);
+    builder = workflows::beside(world, node, builder);
     for kind in Kind::ENFORCED {
         let network = Network {
             world: world.clone(),

@@ -8,7 +8,8 @@ use std::{
     time::Duration,
 };
 
-use control_plane_store::incarnations::Incarnations;
+use annealing_workflow::record::Live;
+use control_plane_store::{incarnations::Incarnations, record};
 
 use crate::{
     executor::Instant,
@@ -22,6 +23,7 @@ use crate::{
     store,
     store::ProcessStore,
     trouble::{drive, go_away},
+    workflows,
     world::World,
 };
 
@@ -94,6 +96,7 @@ fn begin(world: &World) {
     }
     world.spawn(drive(world.clone()));
     world.spawn(care(world.clone()));
+    workflows::begin(world);
 }
 
 /// Ends all faults and repairs their consequences.
@@ -128,17 +131,26 @@ fn heal(world: &World) {
 pub fn audit(world: &World) {
     let audits = world.clone();
     world.spawn(async move {
-        let store = Incarnations::new(ProcessStore::open(&audits), partition());
+        let rows = ProcessStore::open(&audits);
+        let store = Incarnations::new(rows.clone(), partition());
         let acknowledged = audits.state().sealed.acknowledged.clone();
         for sealed in &acknowledged {
             let read = store.load(sealed.no()).await.map_err(|e| e.to_string());
             audits.state().judge_kept(sealed, read);
         }
+        let live = record::load_all::<Live>(&*rows, &partition()).await;
         let latest = store.latest().await;
         let mut state = audits.state();
         match latest {
             Ok(Some(latest)) => state.judge_rest(&latest),
             other => state.violated("S7", format!("the head cannot be read: {other:?}")),
+        }
+        match live {
+            Ok(live) => {
+                let live: Vec<_> = live.into_iter().map(|(id, row)| (id, row.value)).collect();
+                state.judge_executions_at_rest(&live);
+            }
+            Err(error) => state.violated("S8", format!("executions cannot be read: {error}")),
         }
     });
 }

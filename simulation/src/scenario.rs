@@ -9,6 +9,7 @@ use crate::{
     faults::{Fault, Rates},
     intent::Plan,
     random::Random,
+    workflows::choose_rates,
 };
 
 /// Faults of a calm scenario: edits of intent, and slow policies, which delay rollouts only a little.
@@ -83,6 +84,11 @@ pub struct Scenario {
     pub meddling: bool,
     /// How often the last edit brings bad content, per thousand seeds.
     pub stubborn: u32,
+    /// Number of executions of workflows that begin in the phase with faults; none: no process has workflows.
+    pub executions: usize,
+    /// Guard of the workflows' kernel that is removed; `None` removes no guard.
+    #[cfg(feature = "planted-bugs")]
+    pub planted_in_workflows: Option<annealing_workflow::kernel::Bug>,
     /// Guard of the strategist that is removed; `None` removes no guard.
     #[cfg(feature = "planted-bugs")]
     pub planted_in_rollouts: Option<annealing_strategist::kernel::Bug>,
@@ -116,6 +122,7 @@ impl Scenario {
         let mut renames = Random::new(seed ^ RENAMES);
         let rate = [0, 0, 0, 150, 400][renames.below(5)];
         scenario.rates.set(Fault::EditRenames, rate);
+        choose_rates(seed, &mut scenario.rates);
         if random.per_mille(100) {
             scenario.busy(&[
                 (Fault::EditBad, 300),
@@ -156,6 +163,9 @@ impl Scenario {
             mutual: false,
             meddling: false,
             stubborn: 200,
+            executions: 4,
+            #[cfg(feature = "planted-bugs")]
+            planted_in_workflows: None,
             #[cfg(feature = "planted-bugs")]
             planted_in_rollouts: None,
             #[cfg(feature = "planted-bugs")]

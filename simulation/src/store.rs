@@ -88,6 +88,7 @@ impl ProcessStore {
         let now = state.now;
         state.judge.made_at = if overtaken { begun } else { now };
         state.remember_rollouts(&writes);
+        state.remember_executions(&writes);
     }
 }
 

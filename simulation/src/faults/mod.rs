@@ -147,6 +147,29 @@ faults! {
     Outage 60,
     /// The process is told to stop. The scenario sets the rate.
     Stop 0,
+    /// A function of a workflow hangs until its deadline, and may have taken effect. The scenario sets the rate, as for all
+    /// faults of workflows.
+    FunctionHangs 0,
+    /// A function fails with an error before it has an effect.
+    FunctionFails 0,
+    /// A function panics during a call.
+    FunctionPanics 0,
+    /// A function kills its process whenever it is called with one input.
+    FunctionKillsProcess 0,
+    /// A function takes effect, and its answer is lost.
+    AnswerLost 0,
+    /// A call arrives at the provider of a function long after it was sent.
+    EffectLate 0,
+    /// The start of an execution is asked for twice.
+    CommandTwice 0,
+    /// A person cancels an execution.
+    PersonCancels 0,
+    /// A person restarts a machine of an execution.
+    PersonRestarts 0,
+    /// A person pauses an execution.
+    PersonSuspends 0,
+    /// A person answers the question of an execution late.
+    PersonAnswersLate 0,
 }
 
 impl Fault {

@@ -22,6 +22,7 @@ use crate::{
     random::Random,
     scenario::Scenario,
     trace::Trace,
+    workflows::Flows,
 };
 use judge::{Judge, Violation};
 
@@ -49,6 +50,8 @@ pub struct Process {
     pub observes: bool,
     /// Handle of the process's strategist; `None` while the process does not own the partition.
     pub rollouts: Option<annealing_strategist::Handle<NodeRuntime>>,
+    /// Handle of the process's workflows; `None` while the process does not own the partition.
+    pub lane: Option<annealing_workflow::Handle<NodeRuntime>>,
     /// Starts another process in its place after it was killed.
     pub again: fn(&World, usize),
 }
@@ -152,6 +155,8 @@ pub struct State {
     pub gates: Gates,
     /// End of the provider's outage: until then each call fails.
     pub out_until: Instant,
+    /// What is known of the executions of workflows.
+    pub flows: Flows,
 }
 
 impl World {
@@ -206,6 +211,7 @@ impl World {
             stubborn: None,
             gates: Gates::default(),
             out_until: Instant::default(),
+            flows: Flows::new(seed),
         };
         Self {
             executor,

@@ -32,7 +32,7 @@ pub use stop::Stops;
 pub use words::Word;
 
 /// Names of all the conditions that the judge checks.
-pub const LOOKS: [&str; 37] = [
+pub const LOOKS: [&str; 46] = [
     "L1",
     "L2",
     "R6",
@@ -41,12 +41,21 @@ pub const LOOKS: [&str; 37] = [
     "R12",
     "R13",
     "R22",
+    "R23",
+    "R24",
+    "R25",
+    "R26",
+    "R28",
+    "R29",
+    "R30",
+    "R32",
     "S1",
     "S2",
     "S3",
     "S4",
     "S5",
     "S7",
+    "S8",
     "back",
     "canary",
     "cured",
@@ -231,7 +240,7 @@ impl Judge {
         self.looked.contains_key(look)
     }
 
-    fn look(&mut self, at: &'static str) {
+    pub(crate) fn look(&mut self, at: &'static str) {
         debug_assert!(LOOKS.contains(&at), "{at} is not counted");
         *self.looked.entry(at).or_default() += 1;
     }

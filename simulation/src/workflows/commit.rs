@@ -1,0 +1,165 @@
+//! What holds of the durable rows after each acknowledged commit, and at rest.
+
+use std::collections::BTreeSet;
+
+use annealing_workflow::record::{Does, Ended, Live, StepRecord};
+use control_plane_store::{Record, Write};
+use plugin_sdk::{
+    operation::{EffectKey, ExecutionId},
+    workflow::Machine,
+};
+
+use super::{definitions::calls, stored::Stored};
+use crate::{intent::partition, world::State};
+
+impl State {
+    /// Judges the executions that an acknowledged commit has changed.
+    pub fn remember_executions(&mut self, writes: &[Write]) {
+        let changed: BTreeSet<ExecutionId> = writes.iter().filter_map(execution_of).collect();
+        for id in changed {
+            let Some(stored) = self.stored(&id) else {
+                continue;
+            };
+            if let Err((rule, what)) = self.judge_rows(&id, &stored) {
+                self.violated(rule, format!("{id}: {what}"));
+            }
+        }
+    }
+
+    fn judge_rows(
+        &mut self,
+        id: &ExecutionId,
+        stored: &Stored,
+    ) -> Result<(), (&'static str, String)> {
+        self.judge.look("R23");
+        self.judge_start(id, stored)?;
+        for machine in &stored.definition.machines {
+            self.judge_answered(id, stored, machine)?;
+        }
+        match &stored.ended {
+            Some(ended) => self.judge_end(id, stored, ended),
+            None => stored.goes_on(),
+        }
+    }
+
+    /// R23: one execution per key.
+    fn judge_start(
+        &mut self,
+        id: &ExecutionId,
+        stored: &Stored,
+    ) -> Result<(), (&'static str, String)> {
+        let live = stored.live.as_ref().map(|(live, _)| live);
+        let live = live.or(stored.ended.as_ref().map(|ended| &ended.live));
+        let Some(key) = live.and_then(|live| live.key.clone()) else {
+            return Ok(());
+        };
+        let named = (id.workflow.to_string(), key);
+        let first = self.flows.keys.entry(named).or_insert_with(|| id.clone());
+        match first == id {
+            true => Ok(()),
+            false => Err(("R23", format!("its key has started {first} before"))),
+        }
+    }
+
+    /// R24: a machine is done only when its call has answered so, in its present run.
+    fn judge_answered(
+        &self,
+        id: &ExecutionId,
+        stored: &Stored,
+        machine: &Machine,
+    ) -> Result<(), (&'static str, String)> {
+        let Some((step, _)) = stored.steps.get(&machine.name) else {
+            return Ok(());
+        };
+        let key = EffectKey::new(id.clone(), machine.name.clone(), step.run);
+        let done = step.state.as_str() == "done" && calls(stored.definition, &machine.name);
+        match done && !self.flows.told.contains(&key) {
+            true => Err((
+                "R24",
+                format!("{key} is done, but no call of this run has answered"),
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// R29: the end follows from the states, and nothing of the execution is in flight.
+    fn judge_end(
+        &mut self,
+        id: &ExecutionId,
+        stored: &Stored,
+        ended: &Ended,
+    ) -> Result<(), (&'static str, String)> {
+        self.judge.look("R29");
+        let mut calls = self.flows.calls.iter();
+        let open = calls.find(|it| it.key.execution == *id && self.is_in_flight(it));
+        if let Some(open) = open {
+            return Err((
+                "R29",
+                format!("it has ended while {} is in flight", open.key),
+            ));
+        }
+        if !stored.is_outcome(&ended.outcome) {
+            return Err(("R29", format!("it {}, against its states", ended.outcome)));
+        }
+        Ok(())
+    }
+
+    /// S8: at rest, with all faults healed, an execution is live only if it waits for a person who does not answer.
+    pub fn judge_executions_at_rest(&mut self, live: &[(String, Live)]) {
+        self.judge.look("S8");
+        for (name, live) in live {
+            let Ok(id) = name.parse::<ExecutionId>() else {
+                continue;
+            };
+            let unanswered = live.key.is_some() && live.key == self.flows.unanswered;
+            let Some(stored) = self.stored(&id) else {
+                continue;
+            };
+            let asks = stored
+                .steps
+                .values()
+                .any(|(step, _)| step.does == Does::Asks);
+            if !unanswered || !asks {
+                let steps = stored.steps.values().map(|(step, _)| step);
+                let steps: Vec<_> = steps.collect();
+                self.violated("S8", format!("{id} does not end: {steps:?}"));
+            }
+        }
+    }
+}
+
+impl Stored {
+    /// R23: what follows from the states is in the same commit: each enabled action has begun, and something is under way
+    /// or waited for.
+    fn goes_on(&self) -> Result<(), (&'static str, String)> {
+        // Nothing begins before the dispatch stack lets the execution start.
+        if self.live.as_ref().is_some_and(|(live, _)| live.waits) {
+            return Ok(());
+        }
+        for machine in self.enabled() {
+            if self.does(&machine.name) == Does::Rests {
+                return Err((
+                    "R23",
+                    format!("{} is enabled and has not begun", machine.name),
+                ));
+            }
+        }
+        let mut machines = self.definition.machines.iter();
+        match machines.any(|machine| self.does(&machine.name) != Does::Rests) {
+            true => Ok(()),
+            false => Err(("R27", "it is live and waits for nothing".to_owned())),
+        }
+    }
+}
+
+/// The execution that a write is about; `None` for other rows.
+fn execution_of(write: &Write) -> Option<ExecutionId> {
+    let Write::Put(key, _) = write else {
+        return None;
+    };
+    let (kind, rest) = key.as_str().split_once('/')?;
+    let kinds = [Live::KIND, StepRecord::KIND, Ended::KIND];
+    let name = rest.strip_prefix(&format!("{}/", partition()))?;
+    let id = name.split(' ').next().filter(|_| kinds.contains(&kind))?;
+    id.parse().ok()
+}

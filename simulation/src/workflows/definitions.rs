@@ -1,0 +1,153 @@
+//! The workflows and the functions that they call, as data.
+
+use std::{collections::BTreeSet, sync::OnceLock, time::Duration};
+
+use annealing_workflow::definition::{Definition, Workflow};
+use plugin_sdk::{
+    Guard as Callee,
+    operation::Repeat,
+    workflow::{Action, Guard, Machine, MachineName, Task, WorkflowName, all, any, cancelled, is},
+};
+
+/// The function that prints: one at a time.
+pub(super) const PRINT: &str = "print";
+/// The function with a probe.
+pub(super) const PUBLISH: &str = "publish";
+
+/// Time for one call of a function.
+pub(super) const DEADLINE: Duration = Duration::from_secs(20);
+
+/// A function of the provider.
+pub(super) struct Function {
+    pub(super) name: &'static str,
+    pub(super) repeat: Repeat,
+    pub(super) guard: Callee,
+}
+
+const fn function(name: &'static str, repeat: Repeat, guard: Callee) -> Function {
+    Function {
+        name,
+        repeat,
+        guard,
+    }
+}
+
+/// All functions. The first one has a probe.
+pub(super) const FUNCTIONS: [Function; 8] = [
+    function(PUBLISH, Repeat::Never, Callee::Guarded),
+    function("load", Repeat::Keyed, Callee::Guarded),
+    function("verify", Repeat::Safe, Callee::Advisory),
+    function(PRINT, Repeat::Keyed, Callee::Advisory),
+    function("unload", Repeat::Keyed, Callee::Guarded),
+    function("look", Repeat::Safe, Callee::Guarded),
+    function("tell", Repeat::Never, Callee::Advisory),
+    function("close", Repeat::Keyed, Callee::Guarded),
+];
+
+/// All workflows, built once.
+pub(super) fn workflows() -> &'static [Workflow] {
+    static BUILT: OnceLock<Vec<Workflow>> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let built = [season(), tour(), notice()].map(Definition::build);
+        built.into_iter().filter_map(Result::ok).collect()
+    })
+}
+
+/// The definition of a workflow, as data.
+pub(super) fn definition(name: &WorkflowName) -> Option<&'static Definition> {
+    let all = workflows().iter().map(Workflow::definition);
+    all.into_iter().find(|workflow| workflow.name == *name)
+}
+
+/// Texts are loaded and verified while posters are printed. A person decides whether it is published; what was loaded is
+/// unloaded otherwise.
+fn season() -> Definition {
+    Workflow::new("season")
+        .machine(Machine::calls("load", "load").retry_limit(4))
+        .machine(Machine::calls("verify", "verify").when(is("load", "done")))
+        .machine(
+            Machine::calls("posters", PRINT)
+                .retry_limit(3)
+                .deadline(Duration::from_secs(150)),
+        )
+        .machine(Machine::waits("rest", Duration::from_secs(30)).when(is("posters", "done")))
+        .machine(
+            Machine::asks("go", "Open the season?", ["yes", "no"])
+                .when(all([is("verify", "done"), is("rest", "done")])),
+        )
+        .machine(Machine::calls("publish", PUBLISH).when(is("go", "yes")))
+        .machine(Machine::calls("undo", "unload").cleans_up().when(all([
+            is("load", "done"),
+            any([
+                is("verify", "failed"),
+                is("posters", "failed"),
+                is("publish", "failed"),
+                is("go", "no"),
+                cancelled(),
+            ]),
+        ])))
+        .ends_well(is("publish", "done"))
+        .ends_badly(any([is("go", "no"), is("undo", "done")]))
+}
+
+/// A notice goes out, in an execution of its own, before the house closes.
+fn tour() -> Definition {
+    Workflow::new("tour")
+        .machine(Machine::starts("notice", "notice"))
+        .machine(Machine::calls("close", "close").when(is("notice", "done")))
+        .ends_well(is("close", "done"))
+}
+
+fn notice() -> Definition {
+    Workflow::new("notice")
+        .machine(Machine::calls("look", "look"))
+        .machine(Machine::calls("tell", "tell").when(is("look", "done")))
+        .ends_well(is("tell", "done"))
+}
+
+/// The action of a machine in `state`.
+pub(super) fn action<'d>(
+    definition: &'d Definition,
+    machine: &MachineName,
+    state: &str,
+) -> Option<&'d Action> {
+    let mut machines = definition.machines.iter();
+    let machine = machines.find(|it| it.name == *machine)?;
+    let mut actions = machine.actions.iter();
+    actions
+        .find(|(of, _)| of.as_str() == state)
+        .map(|(_, action)| action)
+}
+
+/// Whether the machine calls a function.
+pub(super) fn calls(definition: &Definition, machine: &MachineName) -> bool {
+    let first = definition.machines.iter().find(|it| it.name == *machine);
+    let first = first.and_then(|it| it.actions.get(&it.first));
+    first.is_some_and(|action| matches!(action.task, Task::Call { .. }))
+}
+
+/// The machines that a restart of `machine` sets back: it, and those whose guards depend on it.
+pub(super) fn depending(definition: &Definition, machine: &MachineName) -> BTreeSet<MachineName> {
+    let mut all = BTreeSet::from([machine.clone()]);
+    loop {
+        let depends = |it: &&Machine| {
+            let mut guards = it.actions.values().map(|action| &action.guard);
+            !all.contains(&it.name) && guards.any(|guard| mentions(guard, &all))
+        };
+        let more: Vec<_> = definition.machines.iter().filter(depends).collect();
+        if more.is_empty() {
+            return all;
+        }
+        let more: Vec<MachineName> = more.into_iter().map(|it| it.name.clone()).collect();
+        all.extend(more);
+    }
+}
+
+fn mentions(guard: &Guard, machines: &BTreeSet<MachineName>) -> bool {
+    match guard {
+        Guard::All(guards) | Guard::Any(guards) => guards.iter().any(|it| mentions(it, machines)),
+        Guard::Not(guard) => mentions(guard, machines),
+        Guard::Is { machine, .. } => machines.contains(machine),
+        Guard::Cancelled => false,
+    }
+}

@@ -1,0 +1,151 @@
+//! The real workflows of each owner, with people who start executions and functions that act on a simulated provider.
+//!
+//! The judge observes the provider's ledger of effects, true time and the durable rows of the store. It evaluates guards
+//! and ends from the definitions as data, and never asks the engine.
+//!
+//! - `definitions`: the workflows and functions. `provider`: the ledger, and the calls that travel to it.
+//! - `people`: starts, answers and other words. `book`: what the judge knows. `call`, `commit`: what it checks at each
+//!   call, and after each commit. `stored`: the durable rows of an execution.
+
+mod book;
+mod call;
+mod commit;
+mod definitions;
+mod people;
+mod provider;
+mod stored;
+
+use std::{sync::Arc, time::Duration};
+
+use annealing_checks::dispatch::{ClaimLayer, Work};
+use annealing_enforcer::EnforcerBuilder;
+use annealing_workflow::{Config, Handle, Workflows};
+
+pub use book::Flows;
+pub use people::begin;
+
+use self::{
+    definitions::{FUNCTIONS, PRINT, PUBLISH, workflows},
+    provider::Caller,
+};
+use crate::{
+    executor::{NodeId, NodeRuntime},
+    faults::{Fault, Rates},
+    intent::partition,
+    random::Random,
+    store::ProcessStore,
+    world::{State, World},
+};
+
+/// The wait before a lane that has ended is started again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// Separates the random stream that chooses the rates of the faults of workflows.
+const RATES: u64 = 0x666c_6f77;
+
+/// The faults of workflows, each with its usual rate per thousand chances. They are drawn in streams of their own, so that
+/// other faults do not depend on them.
+const FAULTS: [(Fault, u32); 11] = [
+    (Fault::FunctionHangs, 60),
+    (Fault::FunctionFails, 120),
+    (Fault::FunctionPanics, 40),
+    (Fault::FunctionKillsProcess, 150),
+    (Fault::AnswerLost, 80),
+    (Fault::EffectLate, 80),
+    (Fault::CommandTwice, 300),
+    (Fault::PersonCancels, 15),
+    (Fault::PersonRestarts, 40),
+    (Fault::PersonSuspends, 20),
+    (Fault::PersonAnswersLate, 200),
+];
+
+/// Chooses a rate for each fault of workflows on `seed`: zero, the usual one, or three times as much.
+pub fn choose_rates(seed: u64, rates: &mut Rates) {
+    let mut random = Random::new(seed ^ RATES);
+    for (fault, usual) in FAULTS {
+        let times = [0, 1, 1, 3][random.below(4)];
+        rates.set(fault, (usual * times).min(700));
+    }
+}
+
+/// Sets three times the usual rate for each fault of workflows.
+pub fn choose_storm(rates: &mut Rates) {
+    for (fault, usual) in FAULTS {
+        rates.set(fault, (usual * 3).min(700));
+    }
+}
+
+/// Adds the workflows to an enforcer; they run for as long as the process owns the partition.
+pub fn beside(
+    world: &World,
+    node: NodeId,
+    builder: EnforcerBuilder<NodeRuntime>,
+) -> EnforcerBuilder<NodeRuntime> {
+    if world.state().scenario.executions == 0 {
+        return builder;
+    }
+    let Some(workflows) = lane(world, node) else {
+        return builder;
+    };
+    let world = world.clone();
+    builder.beside("workflows", move |token, enforcement| {
+        let (world, workflows) = (world.clone(), workflows.clone());
+        async move {
+            loop {
+                let (attached, handle) = workflows.attach(token, Arc::new(enforcement.clone()));
+                world.state().lane_is(node, Some(handle));
+                attached.run().await;
+                world.state().lane_is(node, None);
+                world.sleep(AGAIN).await;
+            }
+        }
+    })
+}
+
+fn lane(world: &World, node: NodeId) -> Option<Arc<Workflows<NodeRuntime>>> {
+    let runtime = NodeRuntime::new(world.executor.clone(), node);
+    let mut builder = Workflows::builder(runtime, partition(), ProcessStore::open(world))
+        .config(config(world))
+        .dispatch(|base| {
+            tower::ServiceBuilder::new()
+                .layer(ClaimLayer::exclusive("press", Work::of_function(PRINT)))
+                .service(base)
+        });
+    for function in &FUNCTIONS {
+        builder = builder.function(Caller::new(world, node, function));
+    }
+    builder = builder.probe(PUBLISH, Caller::new(world, node, &FUNCTIONS[0]));
+    for workflow in workflows() {
+        builder = builder.workflow(workflow.clone());
+    }
+    builder.build().ok()
+}
+
+fn config(world: &World) -> Config {
+    let mut config = Config::default();
+    config.backoff_cap = Duration::from_secs(30);
+    #[cfg(feature = "planted-bugs")]
+    let config = config.planted(world.state().scenario.planted_in_workflows);
+    let _ = world;
+    config
+}
+
+impl State {
+    /// Sets the handle of the lane on `node`, or removes it.
+    fn lane_is(&mut self, node: NodeId, lane: Option<Handle<NodeRuntime>>) {
+        let mut processes = self.processes.iter_mut().flatten();
+        if let Some(process) = processes.find(|process| process.node == node) {
+            process.lane = lane;
+        }
+    }
+
+    /// Draws whether a fault of workflows strikes now, and counts it if so.
+    fn flow_strikes(&mut self, fault: Fault) -> bool {
+        let rate = self.scenario.rates.of(fault);
+        let strikes = !self.healed && self.flows.random.per_mille(rate);
+        if strikes {
+            *self.struck.entry(fault).or_default() += 1;
+        }
+        strikes
+    }
+}
