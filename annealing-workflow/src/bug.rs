@@ -26,4 +26,20 @@ pub enum Bug {
     RestartKeepsOutput,
     /// R30: the new run of a restarted machine does not wait for the call of the old one.
     RestartOverlaps,
+    /// R26: failures are counted over the whole run, although the function has answered in between.
+    CountLifetime,
+    /// R23: keys are forgotten when their executions end.
+    CollectKeys,
+    /// R34: each attempt of an edit has an id of its own.
+    EditTwice,
+    /// R36: a step that settles is done when its edit is made.
+    SettledBeforeRead,
+    /// R37: a schedule starts nothing more when a slot has closed unstarted.
+    DeadlineStopsSchedule,
+    /// R37: a schedule starts nothing more when a slot has closed beside a run.
+    ForbidStopsSchedule,
+    /// R37: the slots that have started are forgotten when the wall clock goes back.
+    SlotFromWallOnly,
+    /// R37: a slot starts before the end of the run that it replaces.
+    ReplaceOverlaps,
 }

@@ -61,8 +61,9 @@ impl Lane {
         match ran {
             Ran::Done(answer) => self.done(now, id, answer, out),
             Ran::InProgress { check_again_in } => {
+                let lifetime = self.planted(Bug::CountLifetime);
                 if let Some(step) = self.step_mut(id) {
-                    step.failures = 0;
+                    step.failures *= u32::from(lifetime);
                     step.error = None;
                     step.under_way = true;
                     step.incarnation = None;

@@ -10,7 +10,7 @@ use plugin_sdk::{
 use prodspec_model::Digest;
 
 use super::{
-    CommitNo, DISPATCH, Lane,
+    Bug, CommitNo, DISPATCH, Lane,
     event::{Call, CallNo, Effects, Made, PreparedEdit, Settlement},
     state::{Execution, Phase, Step, StepId, Why},
 };
@@ -89,6 +89,16 @@ impl Lane {
     /// Makes the edit of a step, or waits for its assets if it is made.
     pub(super) fn make_edit(&mut self, now: Now, id: StepId, out: &mut Effects) {
         let call = self.call_no();
+        let (twice, hasty) = (
+            self.planted(Bug::EditTwice),
+            self.planted(Bug::SettledBeforeRead),
+        );
+        let other = ChangeId::from(u128::from(self.random()));
+        if let Some(edit) = self.step_mut(id).and_then(|step| step.edit.as_mut())
+            && twice
+        {
+            edit.id = other;
+        }
         let Some(execution) = self.live.get(&id.execution) else {
             return;
         };
@@ -115,8 +125,10 @@ impl Lane {
                 Phase::Editing(call),
                 now.mono + MAKE,
             ),
-            (true, Some(until)) => (Call::Settle(call, prepared), Phase::Settling(call), until),
-            (true, None) => return self.conclude(now, id, &outcome),
+            (true, Some(until)) if !hasty => {
+                (Call::Settle(call, prepared), Phase::Settling(call), until)
+            }
+            (true, _) => return self.conclude(now, id, &outcome),
         };
         self.calls.insert(call, id);
         self.enter(now, id, phase, Some(alarm));

@@ -9,7 +9,7 @@ use prodspec_model::AssetId;
 
 pub(super) use self::state::Schedules;
 use super::{
-    DISPATCH, ExecutionNo, Lane,
+    Bug, DISPATCH, ExecutionNo, Lane,
     event::{Effects, Refused, Reply},
     intended::ScheduleWord,
     trigger::{NoStart, Run},
@@ -65,7 +65,9 @@ impl Lane {
         if self.latest.is_none() {
             return;
         }
-        self.schedules.look(now);
+        if self.schedules.look(now) && self.planted(Bug::SlotFromWallOnly) {
+            self.forget_slots(now.wall);
+        }
         while let Some(asset) = self.schedules.next_due() {
             let again = self.run_schedule(now, &asset, out);
             self.schedules.decided(&asset, now, again);
@@ -80,7 +82,8 @@ impl Lane {
         out: &mut Effects,
     ) -> Option<std::time::Duration> {
         loop {
-            match self.schedules.change(asset)?.decide(now.wall) {
+            let decision = self.schedules.change(asset)?.decide(now.wall);
+            match self.misled(asset, decision)? {
                 Decision::Start { slot } => match self.start_slot(now, asset, slot, out) {
                     Ok(over) => self.schedules.started(asset, slot, now.wall, over),
                     Err(NoStart::Full) => return Some(DISPATCH),
@@ -106,6 +109,29 @@ impl Lane {
         }
     }
 
+    /// What a planted bug makes of a decision. Without one: what was decided.
+    fn misled(&self, asset: &AssetId, decision: Decision) -> Option<Decision> {
+        let counts = self.schedules.get(asset)?.record().counts;
+        let stops = counts.late > 0 && self.planted(Bug::DeadlineStopsSchedule)
+            || counts.forbidden > 0 && self.planted(Bug::ForbidStopsSchedule);
+        match decision {
+            _ if stops => None,
+            Decision::Replace { slot, .. } if self.planted(Bug::ReplaceOverlaps) => {
+                Some(Decision::Start { slot })
+            }
+            decision => Some(decision),
+        }
+    }
+
+    /// Forgets which slots have started, as a planted bug does when the wall clock is set back.
+    fn forget_slots(&mut self, now: Timestamp) {
+        for (_, schedule) in self.schedules.each() {
+            if let Ok(new) = Schedule::new(schedule.record().wanted.clone(), now) {
+                *schedule = new;
+            }
+        }
+    }
+
     /// Starts the execution of a slot. Returns whether it has ended already.
     fn start_slot(
         &mut self,
@@ -119,9 +145,13 @@ impl Lane {
             schedule: asset.clone(),
             at: slot,
         };
+        let mut key = key(asset, slot);
+        if self.planted(Bug::SlotFromWallOnly) {
+            key = format!("{key} {}", self.random());
+        }
         let run = Run {
             operated,
-            key: key(asset, slot).into(),
+            key: key.into(),
             cause,
             chain: Vec::new(),
             changed: None,

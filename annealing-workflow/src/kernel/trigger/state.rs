@@ -164,15 +164,17 @@ impl<T: Trigger> Triggers<T> {
         }
     }
 
-    /// Looks at the clocks: which triggers are due. All are if the wall clock was set back.
-    pub(in crate::kernel) fn look(&mut self, now: Now) {
+    /// Looks at the clocks: which triggers are due. All are if the wall clock was set back. Returns whether it was.
+    pub(in crate::kernel) fn look(&mut self, now: Now) -> bool {
         if !self.told {
-            return;
+            return false;
         }
+        let mut set_back = false;
         if let Some(seen) = self.seen.replace(now) {
             let passed = SignedDuration::try_from(now.mono.since(seen.mono)).unwrap_or_default();
             if now.wall.duration_since(seen.wall) + DRIFT < passed {
                 self.due.extend(self.all.keys().cloned());
+                set_back = true;
             }
         }
         while let Some((at, asset)) = self.agenda.first()
@@ -185,6 +187,7 @@ impl<T: Trigger> Triggers<T> {
             }
             self.due.insert(entry.1);
         }
+        set_back
     }
 
     /// The next trigger to decide about.
