@@ -111,6 +111,7 @@ pub fn scenario() -> Scenario {
         plan: Some(plan()),
         travel: Some(Duration::from_secs(19)),
         executions: 0,
+        schedules: false,
         ..Scenario::choose(0)
     }
 }

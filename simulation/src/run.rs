@@ -46,6 +46,7 @@ pub fn run(seed: u64, scenario: &Scenario) -> Report {
             world.state().judge_cures();
             world.state().judge_ways_back();
             world.state().judge_drains();
+            world.state().judge_slots_on_time();
             world.verdict();
         }
     };

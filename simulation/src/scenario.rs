@@ -28,6 +28,9 @@ const STOPS: u64 = 0x7374_6f70;
 /// Separates the random stream that chooses the rate of renames.
 const RENAMES: u64 = 0x7265_6e61;
 
+/// Separates the random stream that chooses whether there are schedules.
+const SCHEDULES: u64 = 0x736c_6f74;
+
 /// Part of a policy that the stack ignores, in tests of the judge.
 #[cfg(feature = "planted-bugs")]
 #[derive(Debug, Clone, Copy)]
@@ -86,6 +89,8 @@ pub struct Scenario {
     pub stubborn: u32,
     /// Number of executions of workflows that begin in the phase with faults; none: no process has workflows.
     pub executions: usize,
+    /// Whether intent has schedules.
+    pub schedules: bool,
     /// Guard of the workflows' kernel that is removed; `None` removes no guard.
     #[cfg(feature = "planted-bugs")]
     pub planted_in_workflows: Option<annealing_workflow::kernel::Bug>,
@@ -123,6 +128,7 @@ impl Scenario {
         let rate = [0, 0, 0, 150, 400][renames.below(5)];
         scenario.rates.set(Fault::EditRenames, rate);
         choose_rates(seed, &mut scenario.rates);
+        scenario.schedules = Random::new(seed ^ SCHEDULES).per_mille(400);
         if random.per_mille(100) {
             scenario.busy(&[
                 (Fault::EditBad, 300),
@@ -164,6 +170,7 @@ impl Scenario {
             meddling: false,
             stubborn: 200,
             executions: 4,
+            schedules: true,
             #[cfg(feature = "planted-bugs")]
             planted_in_workflows: None,
             #[cfg(feature = "planted-bugs")]

@@ -12,12 +12,21 @@ fn stormy(seed: u64) -> Scenario {
     let mut scenario = Scenario::choose(seed);
     choose_storm(&mut scenario.rates);
     scenario.executions = 12;
+    scenario.schedules = false;
     scenario
+}
+
+/// As [`stormy`], with schedules in intent.
+fn with_slots(seed: u64) -> Scenario {
+    Scenario {
+        schedules: true,
+        ..stormy(seed)
+    }
 }
 
 /// Asserts that there is no violation, and that the judge has checked each of `rules` at least once per seed.
 fn assert_holds(rules: &[&str], first: u64) {
-    let sum = run_all(first, 10, stormy, |_| false);
+    let sum = run_all(first, 10, with_slots, |_| false);
     assert!(sum.violations.is_empty(), "{:?}", sum.violations);
     for rule in rules {
         let judged = sum.counts[&format!("judged {rule}")];
@@ -25,21 +34,35 @@ fn assert_holds(rules: &[&str], first: u64) {
     }
 }
 
-/// Asserts that the rule is violated first when a guard is removed.
+/// Asserts that a violation of the rule is the first one of a seed when a guard is removed.
 fn assert_caught(bug: Bug, rule: &str) {
-    let seen = (0..PATIENCE).find_map(|seed| {
-        let mut scenario = stormy(seed);
+    assert_caught_in(stormy, bug, rule);
+}
+
+fn assert_caught_in(scenario: fn(u64) -> Scenario, bug: Bug, rule: &str) {
+    let mut others = Vec::new();
+    let seen = (0..PATIENCE).any(|seed| {
+        let mut scenario = scenario(seed);
         scenario.planted_in_workflows = Some(bug);
-        run(seed, &scenario).violation
+        match run(seed, &scenario).violation {
+            Some(found) if found.invariant == rule => true,
+            Some(found) => {
+                others.push((seed, found));
+                false
+            }
+            None => false,
+        }
     });
-    let seen = seen.map(|found| (found.invariant, found.what));
-    let named = seen.as_ref().map(|(invariant, _)| *invariant);
-    assert_eq!(named, Some(rule), "{bug:?}, {PATIENCE} seeds: {seen:?}");
+    assert!(
+        seen,
+        "{bug:?}, {PATIENCE} seeds, {rule} is not seen, but {others:?}"
+    );
 }
 
 #[test]
 fn r23_each_commit_contains_what_follows_from_it() {
     assert_holds(&["R23"], 3000);
+    assert_caught(Bug::CollectKeys, "R23");
 }
 
 #[test]
@@ -62,6 +85,7 @@ fn r25_second_effect_of_a_step_and_fence_that_does_not_rise_are_seen() {
 fn r26_call_that_kills_its_process_for_ever_is_seen() {
     assert_holds(&["R26"], 3030);
     assert_caught(Bug::DeathsUncounted, "R26");
+    assert_caught(Bug::CountLifetime, "R26");
 }
 
 #[test]
@@ -75,6 +99,34 @@ fn r30_restart_that_overlaps_or_keeps_outputs_is_seen() {
     assert_holds(&["R30", "R32"], 3050);
     assert_caught(Bug::RestartKeepsOutput, "R30");
     assert_caught(Bug::RestartOverlaps, "R30");
+}
+
+#[test]
+fn r34_second_id_of_an_edit_is_seen() {
+    assert_holds(&["R34"], 3080);
+    assert_caught(Bug::EditTwice, "R34");
+}
+
+#[test]
+fn r36_step_that_is_done_before_production_has_its_edit_is_seen() {
+    assert_holds(&["R36"], 3090);
+    assert_caught(Bug::SettledBeforeRead, "R36");
+}
+
+#[test]
+fn r37_slot_that_starts_twice_or_beside_the_run_it_replaces_is_seen() {
+    assert_holds(&["R37"], 3100);
+    assert_caught_in(with_slots, Bug::SlotFromWallOnly, "R37");
+    assert_caught_in(with_slots, Bug::ReplaceOverlaps, "R37");
+}
+
+#[test]
+fn r37_schedule_that_stops_after_a_closed_slot_is_seen() {
+    let sum = run_all(3110, 30, with_slots, |_| false);
+    assert!(sum.violations.is_empty(), "{:?}", sum.violations);
+    assert!(sum.counts["judged slots"] > 0);
+    assert_caught_in(with_slots, Bug::DeadlineStopsSchedule, "slots");
+    assert_caught_in(with_slots, Bug::ForbidStopsSchedule, "slots");
 }
 
 #[test]

@@ -170,6 +170,16 @@ faults! {
     PersonSuspends 0,
     /// A person answers the question of an execution late.
     PersonAnswersLate 0,
+    /// The start of an execution is asked for again long afterwards.
+    CommandLate 0,
+    /// A person edits a field that an execution may have set.
+    PersonEditsField 0,
+    /// A validator refuses an edit of an execution.
+    SourceRefused 0,
+    /// The rollout of an edit goes back.
+    RolloutGoesBack 0,
+    /// A schedule gets other slots.
+    ScheduleEdited 0,
 }
 
 impl Fault {

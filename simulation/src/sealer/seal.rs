@@ -56,6 +56,7 @@ async fn run(world: World, node: NodeId) {
                 let mut state = world.state();
                 if !state.quiet {
                     edit(&mut state);
+                    state.edit_schedules();
                 }
             }
             if seal(&world, &store).await.is_none() {
@@ -90,8 +91,12 @@ async fn seal(world: &World, store: &Store_) -> Option<()> {
     let before = parent
         .as_ref()
         .map_or_else(Snapshot::empty, |parent| parent.snapshot().clone());
-    let plan = world.state().plan.clone();
-    let (put, removed) = changes(&plan, &before);
+    let (plan, schedules) = {
+        let state = world.state();
+        (state.plan.clone(), state.schedules())
+    };
+    let (mut put, removed) = changes(&plan, &before);
+    put.extend(changed(schedules, &before));
     if put.is_empty() && removed.is_empty() {
         return Some(());
     }
@@ -170,14 +175,21 @@ fn changes(plan: &Plan, before: &Snapshot) -> (Vec<Asset>, Vec<AssetId>) {
             removed.push(old);
         }
     }
-    for (group, wanted) in plan.groups.iter().enumerate() {
-        let wanted = wanted.asset(group);
-        let there = before.get(wanted.id_str());
-        if there.is_none_or(|there| there.digest() != wanted.digest()) {
-            put.push(wanted);
-        }
-    }
+    let groups = plan.groups.iter().enumerate();
+    let groups = groups.map(|(group, wanted)| wanted.asset(group));
+    put.extend(changed(groups, before));
     (put, removed)
+}
+
+/// The assets that differ from those before.
+fn changed(
+    assets: impl IntoIterator<Item = Asset>,
+    before: &Snapshot,
+) -> impl Iterator<Item = Asset> {
+    assets.into_iter().filter(|wanted| {
+        let there = before.get(wanted.id_str());
+        there.is_none_or(|there| there.digest() != wanted.digest())
+    })
 }
 
 fn incarnation(no: IncarnationNo, snapshot: Snapshot, head: Option<Head>) -> Incarnation {

@@ -11,11 +11,14 @@ use plugin_sdk::{
     workflow::MachineName,
 };
 
-use super::definitions::Function;
+use super::{definitions::Function, schedules::Slots, source::Source};
 use crate::{
     executor::{Instant, NodeId},
     random::Random,
 };
+
+/// What may pass between the beginning of an attempt and of its call.
+pub(super) const MOMENT: Duration = Duration::from_secs(1);
 
 /// A machine of an execution.
 pub(super) type Step = (ExecutionId, MachineName);
@@ -74,6 +77,10 @@ pub struct Flows {
     pub(super) uncertain: BTreeSet<EffectKey>,
     /// Number of deaths in a row with a call of this key in flight.
     pub(super) deaths: BTreeMap<EffectKey, u32>,
+    /// Number of failures in a row of the calls of this key.
+    pub(super) failures: BTreeMap<EffectKey, u32>,
+    /// Tokens of owners whose last call of this key has told that work is under way. When they call again, that is durable.
+    pub(super) progress: BTreeMap<EffectKey, u64>,
     /// Number of restarts that people have asked for, by step. A refused one does not count.
     pub(super) restarts: BTreeMap<Step, u32>,
     /// The execution of each key of a start.
@@ -84,6 +91,12 @@ pub struct Flows {
     pub(super) postponed: BTreeMap<(ExecutionId, u32), Instant>,
     /// Greatest token of all calls.
     pub(super) token: u64,
+    /// Token of the newest owner whose workflows have begun.
+    pub(super) owner: u64,
+    /// The editable source.
+    pub(super) source: Source,
+    /// What is known of slots of schedules.
+    pub(super) slots: Slots,
 }
 
 /// Separates the random stream of workflows.
@@ -99,11 +112,16 @@ impl Flows {
             told: BTreeSet::new(),
             uncertain: BTreeSet::new(),
             deaths: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            progress: BTreeMap::new(),
             restarts: BTreeMap::new(),
             keys: BTreeMap::new(),
             unanswered: None,
             postponed: BTreeMap::new(),
             token: 0,
+            owner: 0,
+            source: Source::default(),
+            slots: Slots::default(),
         }
     }
 

@@ -8,7 +8,7 @@ use plugin_sdk::{
 };
 
 use super::{
-    book::{Called, Step, step},
+    book::{Called, MOMENT, Step, step},
     definitions::{DEADLINE, Function, PRINT},
     stored::Stored,
 };
@@ -43,6 +43,9 @@ impl State {
                     format!("{} as {}: {what}", request.key, request.fence),
                 );
             }
+        }
+        if self.flows.progress.remove(&request.key) == Some(token) {
+            self.flows.failures.remove(&request.key);
         }
         if function.repeat == Repeat::Never {
             self.flows.uncertain.insert(request.key.clone());
@@ -233,9 +236,11 @@ impl State {
 impl State {
     /// Whether a call of the present owner is in flight, neither abandoned at its deadline nor by a restart.
     pub(super) fn is_in_flight(&self, it: &Called) -> bool {
-        let present = it.open && it.fence.token.0 == self.flows.token;
+        let newest = self.flows.token.max(self.flows.owner);
+        let present = it.open && it.fence.token.0 == newest;
         let restarted = self.flows.most_runs(&step(&it.key)) > it.key.run;
-        present && !restarted && self.now.since(it.begun) < it.left
+        // A wall clock that stands still makes the time left look a little longer than it is.
+        present && !restarted && self.now.since(it.begun) + MOMENT < it.left
     }
 }
 

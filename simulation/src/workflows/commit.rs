@@ -1,6 +1,6 @@
 //! What holds of the durable rows after each acknowledged commit, and at rest.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use annealing_workflow::record::{Does, Ended, Live, StepRecord};
 use control_plane_store::{Record, Write};
@@ -9,8 +9,11 @@ use plugin_sdk::{
     workflow::Machine,
 };
 
-use super::{definitions::calls, stored::Stored};
-use crate::{intent::partition, world::State};
+use super::{book::Called, definitions::calls, stored::Stored};
+use crate::{faults::Fault, intent::partition, world::State};
+
+/// The time for all attempts of a step, unless its action has another one.
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
 impl State {
     /// Judges the executions that an acknowledged commit has changed.
@@ -33,8 +36,11 @@ impl State {
     ) -> Result<(), (&'static str, String)> {
         self.judge.look("R23");
         self.judge_start(id, stored)?;
+        self.judge_slot(id, stored)?;
+        self.judge_settled(stored)?;
         for machine in &stored.definition.machines {
             self.judge_answered(id, stored, machine)?;
+            self.judge_exhausted(id, stored, machine)?;
         }
         match &stored.ended {
             Some(ended) => self.judge_end(id, stored, ended),
@@ -55,7 +61,9 @@ impl State {
         };
         let named = (id.workflow.to_string(), key);
         let first = self.flows.keys.entry(named).or_insert_with(|| id.clone());
-        match first == id {
+        // A clock that is wrong by two months has removed the execution, and then its key.
+        let months = self.struck.get(&Fault::ClockMonth).copied();
+        match first == id || months.unwrap_or_default() > 1 {
             true => Ok(()),
             false => Err(("R23", format!("its key has started {first} before"))),
         }
@@ -77,6 +85,38 @@ impl State {
             true => Err((
                 "R24",
                 format!("{key} is done, but no call of this run has answered"),
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// R26: a machine fails by a permanent error, or after as many failures in a row as its action allows. Not judged if
+    /// the time for all attempts may be over.
+    fn judge_exhausted(
+        &self,
+        id: &ExecutionId,
+        stored: &Stored,
+        machine: &Machine,
+    ) -> Result<(), (&'static str, String)> {
+        let action = machine.actions.get(&machine.first);
+        let (Some(action), Some((step, _))) = (action, stored.steps.get(&machine.name)) else {
+            return Ok(());
+        };
+        let timed = action.settles.is_some() || action.deadline.is_some_and(|it| it < DAY);
+        let failed = step.state.as_str() == "failed" && calls(stored.definition, &machine.name);
+        if !failed || timed || self.judge.jumped.is_some() {
+            return Ok(());
+        }
+        let key = EffectKey::new(id.clone(), machine.name.clone(), step.run);
+        let failures = self.flows.failures.get(&key).copied();
+        // One that is abandoned at this moment is still open.
+        let open = |it: &&Called| it.open && it.key == key;
+        let open = self.flows.calls.iter().filter(open).count() as u32;
+        let failures = failures.unwrap_or_default() + open;
+        match failures < action.retry_limit {
+            true => Err((
+                "R26",
+                format!("{key} has failed, after {failures} failures in a row"),
             )),
             false => Ok(()),
         }
@@ -111,6 +151,9 @@ impl State {
             let Ok(id) = name.parse::<ExecutionId>() else {
                 continue;
             };
+            if self.is_run_of_a_slot(&live.cause, live.started) {
+                continue;
+            }
             let unanswered = live.key.is_some() && live.key == self.flows.unanswered;
             let Some(stored) = self.stored(&id) else {
                 continue;

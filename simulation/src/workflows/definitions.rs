@@ -2,17 +2,30 @@
 
 use std::{collections::BTreeSet, sync::OnceLock, time::Duration};
 
-use annealing_workflow::definition::{Definition, Workflow};
+use annealing_workflow::{
+    definition::{Definition, Workflow},
+    operation::compile,
+};
 use plugin_sdk::{
     Guard as Callee,
     operation::Repeat,
     workflow::{Action, Guard, Machine, MachineName, Task, WorkflowName, all, any, cancelled, is},
 };
+use prodspec_model::operation::{Operation, PipelineStep};
+
+use super::schedules::NAMES;
 
 /// The function that prints: one at a time.
 pub(super) const PRINT: &str = "print";
 /// The function with a probe.
 pub(super) const PUBLISH: &str = "publish";
+
+/// The function that asks for an edit, and the machine that calls it.
+pub(super) const GROW: &str = "grow";
+/// The machine that undoes the edit.
+pub(super) const PUT_BACK: &str = "put-back";
+/// The function that the slots of schedules call. Its work takes minutes.
+pub(super) const DUMP: &str = "dump";
 
 /// Time for one call of a function.
 pub(super) const DEADLINE: Duration = Duration::from_secs(20);
@@ -33,7 +46,7 @@ const fn function(name: &'static str, repeat: Repeat, guard: Callee) -> Function
 }
 
 /// All functions. The first one has a probe.
-pub(super) const FUNCTIONS: [Function; 8] = [
+pub(super) const FUNCTIONS: [Function; 10] = [
     function(PUBLISH, Repeat::Never, Callee::Guarded),
     function("load", Repeat::Keyed, Callee::Guarded),
     function("verify", Repeat::Safe, Callee::Advisory),
@@ -42,21 +55,39 @@ pub(super) const FUNCTIONS: [Function; 8] = [
     function("look", Repeat::Safe, Callee::Guarded),
     function("tell", Repeat::Never, Callee::Advisory),
     function("close", Repeat::Keyed, Callee::Guarded),
+    function(GROW, Repeat::Safe, Callee::Guarded),
+    function(DUMP, Repeat::Keyed, Callee::Guarded),
 ];
 
 /// All workflows, built once.
 pub(super) fn workflows() -> &'static [Workflow] {
     static BUILT: OnceLock<Vec<Workflow>> = OnceLock::new();
     BUILT.get_or_init(|| {
-        let built = [season(), tour(), notice()].map(Definition::build);
+        let built = [season(), tour(), notice(), growth()].map(Definition::build);
         built.into_iter().filter_map(Result::ok).collect()
     })
 }
 
 /// The definition of a workflow, as data.
 pub(super) fn definition(name: &WorkflowName) -> Option<&'static Definition> {
-    let all = workflows().iter().map(Workflow::definition);
-    all.into_iter().find(|workflow| workflow.name == *name)
+    let all = workflows().iter().chain(operations());
+    let mut all = all.map(Workflow::definition);
+    all.find(|workflow| workflow.name == *name)
+}
+
+/// The operation that slots run.
+pub(super) fn dump() -> Operation {
+    Operation::pipeline([PipelineStep::new("run", DUMP)])
+}
+
+/// The operations of schedules, as the workflows that they are.
+fn operations() -> &'static [Workflow] {
+    static BUILT: OnceLock<Vec<Workflow>> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let names = NAMES.iter().map(|name| format!("cron.{name}"));
+        let built = names.map(|name| compile(&name.as_str().into(), &dump()));
+        built.filter_map(Result::ok).collect()
+    })
 }
 
 /// Texts are loaded and verified while posters are printed. A person decides whether it is published; what was loaded is
@@ -103,6 +134,21 @@ fn notice() -> Definition {
         .machine(Machine::calls("look", "look"))
         .machine(Machine::calls("tell", "tell").when(is("look", "done")))
         .ends_well(is("tell", "done"))
+}
+
+/// A field of the source gets another value. When production has it, that is looked at; it is put back if it is not well.
+fn growth() -> Definition {
+    let bad = ["overwritten", "rolled_back", "expired"];
+    Workflow::new("growth")
+        .machine(Machine::calls(GROW, GROW).settles(Duration::from_secs(60)))
+        .machine(Machine::calls("look", "look").when(is(GROW, "done")))
+        .machine(Machine::restores(PUT_BACK, [GROW]).cleans_up().when(any([
+            is("look", "failed"),
+            is(GROW, bad),
+            cancelled(),
+        ])))
+        .ends_well(is("look", "done"))
+        .ends_badly(any([is(PUT_BACK, "done"), is(GROW, bad)]))
 }
 
 /// The action of a machine in `state`.

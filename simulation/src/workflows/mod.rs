@@ -3,7 +3,8 @@
 //! The judge observes the provider's ledger of effects, true time and the durable rows of the store. It evaluates guards
 //! and ends from the definitions as data, and never asks the engine.
 //!
-//! - `definitions`: the workflows and functions. `provider`: the ledger, and the calls that travel to it.
+//! - `definitions`: the workflows and functions. `source`: what executions edit. `edits`: the way to it. `schedules`: slots.
+//!   `provider`: the ledger, and the calls that travel to it.
 //! - `people`: starts, answers and other words. `book`: what the judge knows. `call`, `commit`: what it checks at each
 //!   call, and after each commit. `stored`: the durable rows of an execution.
 
@@ -11,8 +12,11 @@ mod book;
 mod call;
 mod commit;
 mod definitions;
+mod edits;
 mod people;
 mod provider;
+mod schedules;
+mod source;
 mod stored;
 
 use std::{sync::Arc, time::Duration};
@@ -26,6 +30,7 @@ pub use people::begin;
 
 use self::{
     definitions::{FUNCTIONS, PRINT, PUBLISH, workflows},
+    edits::Port,
     provider::Caller,
 };
 use crate::{
@@ -45,7 +50,7 @@ const RATES: u64 = 0x666c_6f77;
 
 /// The faults of workflows, each with its usual rate per thousand chances. They are drawn in streams of their own, so that
 /// other faults do not depend on them.
-const FAULTS: [(Fault, u32); 11] = [
+const FAULTS: [(Fault, u32); 16] = [
     (Fault::FunctionHangs, 60),
     (Fault::FunctionFails, 120),
     (Fault::FunctionPanics, 40),
@@ -57,6 +62,11 @@ const FAULTS: [(Fault, u32); 11] = [
     (Fault::PersonRestarts, 40),
     (Fault::PersonSuspends, 20),
     (Fault::PersonAnswersLate, 200),
+    (Fault::CommandLate, 150),
+    (Fault::PersonEditsField, 30),
+    (Fault::SourceRefused, 80),
+    (Fault::RolloutGoesBack, 80),
+    (Fault::ScheduleEdited, 20),
 ];
 
 /// Chooses a rate for each fault of workflows on `seed`: zero, the usual one, or three times as much.
@@ -92,7 +102,9 @@ pub fn beside(
         let (world, workflows) = (world.clone(), workflows.clone());
         async move {
             loop {
+                world.state().owner_begins(token.0);
                 let (attached, handle) = workflows.attach(token, Arc::new(enforcement.clone()));
+                let attached = attached.with_intent(Arc::new(Port::new(&world, node, token.0)));
                 world.state().lane_is(node, Some(handle));
                 attached.run().await;
                 world.state().lane_is(node, None);
@@ -137,6 +149,11 @@ impl State {
         if let Some(process) = processes.find(|process| process.node == node) {
             process.lane = lane;
         }
+    }
+
+    /// The workflows of a process that owns the partition begin.
+    fn owner_begins(&mut self, token: u64) {
+        self.flows.owner = self.flows.owner.max(token);
     }
 
     /// Draws whether a fault of workflows strikes now, and counts it if so.

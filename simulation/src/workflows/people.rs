@@ -9,7 +9,7 @@ use annealing_workflow::{
 };
 use control_plane_runtime::{Runtime, timeout_at};
 use control_plane_store::records::By;
-use plugin_sdk::operation::{EffectKey, ExecutionId, Start};
+use plugin_sdk::operation::{EffectKey, ExecutionId, Start, StartCause};
 use serde_json::json;
 
 use super::definitions::{definition, depending};
@@ -69,14 +69,30 @@ fn key(n: usize) -> Arc<str> {
 
 /// Starts an execution. A command may be given twice.
 fn start_next(world: &World, n: usize) {
-    let (workflow, poison, twice) = {
+    let (workflow, poison, twice, late) = {
         let mut state = world.state();
-        let workflow = ["season", "season", "tour"][state.flows.random.below(3)];
+        let workflow = ["season", "season", "tour", "growth"][state.flows.random.below(4)];
         let poison = state.flow_strikes(Fault::FunctionKillsProcess);
-        (workflow, poison, state.flow_strikes(Fault::CommandTwice))
+        let late = state.flow_strikes(Fault::CommandLate).then(|| {
+            let most = Duration::from_secs(1500);
+            state.flows.random.between(Duration::from_secs(60), most)
+        });
+        (
+            workflow,
+            poison,
+            state.flow_strikes(Fault::CommandTwice),
+            late,
+        )
     };
     for _ in 0..=usize::from(twice) {
         world.spawn(start(world.clone(), workflow, key(n), poison));
+    }
+    if let Some(late) = late {
+        let world = world.clone();
+        world.clone().spawn(async move {
+            world.sleep(late).await;
+            start(world, workflow, key(n), poison).await;
+        });
     }
 }
 
@@ -112,6 +128,9 @@ async fn attend(world: World) {
             };
             let words: Vec<_> = {
                 let mut state = world.state();
+                if state.flow_strikes(Fault::PersonEditsField) {
+                    state.person_edits();
+                }
                 live.iter().flat_map(|it| state.words(it)).collect()
             };
             for (execution, word) in words {
@@ -182,7 +201,9 @@ impl State {
         if self.flow_strikes(Fault::PersonCancels) {
             words.push(Say::Cancel);
         }
-        if self.flow_strikes(Fault::PersonRestarts) {
+        // A run of a slot that is live again may be beside another one.
+        let slot = matches!(execution.live.cause, StartCause::Slot { .. });
+        if !slot && self.flow_strikes(Fault::PersonRestarts) {
             words.extend(self.restart(execution));
         }
         if self.flow_strikes(Fault::PersonSuspends) {

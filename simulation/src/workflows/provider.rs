@@ -6,13 +6,16 @@ use async_trait::async_trait;
 use futures::channel::oneshot;
 use plugin_sdk::{
     Guard, OperationFunction, Probe,
-    operation::{Answer, EffectKey, Fence, FunctionInfo, FunctionRequest, Probed, Ran, Repeat},
+    operation::{
+        Answer, EffectKey, Fence, FunctionInfo, FunctionRequest, Power, Probed, Ran, Repeat,
+    },
     plugin,
 };
 
 use super::{
-    book::step,
-    definitions::{DEADLINE, Function},
+    book::{MOMENT, step},
+    definitions::{DEADLINE, DUMP, Function, GROW},
+    source::SOURCE,
 };
 use crate::{
     executor::NodeId,
@@ -120,8 +123,12 @@ impl Caller {
 #[async_trait]
 impl OperationFunction for Caller {
     fn info(&self) -> FunctionInfo {
-        FunctionInfo::new(self.function.name)
-            .repeat(self.function.repeat)
+        let info = FunctionInfo::new(self.function.name);
+        let info = match self.function.name {
+            GROW => info.may(Power::edit(SOURCE, "sizes.*")),
+            _ => info,
+        };
+        info.repeat(self.function.repeat)
             .guard(self.function.guard)
             .deadline(DEADLINE)
     }
@@ -200,7 +207,10 @@ impl Drop for Open {
         }
         match self.world.executor.lives(node) {
             // A panic, or a deadline.
-            true => drop(state.flows.deaths.remove(&key)),
+            true => {
+                state.flows.deaths.remove(&key);
+                *state.flows.failures.entry(key).or_default() += 1;
+            }
             false => *state.flows.deaths.entry(key).or_default() += 1,
         }
     }
@@ -212,8 +222,18 @@ impl State {
         let call = &mut self.flows.calls[number];
         call.open = false;
         call.known = !matches!(answer, Err(plugin::Error::Unknown { .. }));
-        let key = call.key.clone();
+        let (key, token) = (call.key.clone(), call.fence.token.0);
+        let late = self.now.since(call.begun) + MOMENT >= call.left;
         self.flows.deaths.remove(&key);
+        let failures = self.flows.failures.entry(key.clone()).or_default();
+        match answer {
+            // The deadline may have ended it before.
+            _ if late => *failures += 1,
+            Err(plugin::Error::Permanent { .. }) => *failures = u32::MAX / 2,
+            Err(plugin::Error::Transient { .. } | plugin::Error::Unknown { .. }) => *failures += 1,
+            Ok(Ran::InProgress { .. }) => drop(self.flows.progress.insert(key.clone(), token)),
+            _ => {}
+        }
         if call.known {
             self.flows.uncertain.remove(&key);
         }
@@ -264,13 +284,18 @@ impl State {
         }
         let keyed = function.repeat == Repeat::Keyed;
         let work = keyed && self.flows.random.per_mille(300);
+        let work = match function.name {
+            DUMP => self.flows.random.between(secs(5), secs(150)),
+            _ if work => secs(3),
+            _ => Duration::ZERO,
+        };
         let message = Message {
             function,
             key: request.key.clone(),
             fence: request.fence,
             number,
             travel,
-            work: if work { secs(3) } else { Duration::ZERO },
+            work,
         };
         (fate, message)
     }
@@ -280,11 +305,21 @@ impl State {
     fn arrives(&mut self, message: &Message) -> Reply {
         let key = &message.key;
         let (now, function) = (self.now, message.function);
+        let look = if function.name == DUMP {
+            LOOK * 10
+        } else {
+            LOOK
+        };
         if let Some(travelling) = self.flows.ledger.travelling.get_mut(key) {
             *travelling -= 1;
         }
         self.flows.calls[message.number].until = None;
-        let done = Answer::new().context(key.step.as_str(), &key.run)?.done();
+        let done = Answer::new().context(key.step.as_str(), &key.run)?;
+        let done = match function.name {
+            GROW => self.grown(done, key.execution.n),
+            _ => done,
+        };
+        let done = done.done();
         if function.repeat == Repeat::Safe {
             return Ok(done);
         }
@@ -304,11 +339,11 @@ impl State {
             effect.ready = now + message.work;
             self.judge_effect(message);
         } else if now < effect.ready {
-            return Ok(Ran::in_progress(LOOK));
+            return Ok(Ran::in_progress(look));
         }
         match self.flows.ledger.effects[key].ready <= now {
             true => Ok(done),
-            false => Ok(Ran::in_progress(LOOK)),
+            false => Ok(Ran::in_progress(look)),
         }
     }
 

@@ -32,7 +32,7 @@ pub use stop::Stops;
 pub use words::Word;
 
 /// Names of all the conditions that the judge checks.
-pub const LOOKS: [&str; 46] = [
+pub const LOOKS: [&str; 50] = [
     "L1",
     "L2",
     "R6",
@@ -49,6 +49,9 @@ pub const LOOKS: [&str; 46] = [
     "R29",
     "R30",
     "R32",
+    "R34",
+    "R36",
+    "R37",
     "S1",
     "S2",
     "S3",
@@ -74,6 +77,7 @@ pub const LOOKS: [&str; 46] = [
     "order",
     "released",
     "room",
+    "slots",
     "soon",
     "stopped",
     "wave",

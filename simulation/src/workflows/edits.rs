@@ -1,0 +1,200 @@
+//! The port of one owner to the editable source, and what holds when it is used.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use annealing_workflow::{
+    intent::{Intent, Made, PreparedEdit, Settlement},
+    record::StepRecord,
+};
+use async_trait::async_trait;
+use control_plane_store::records::Holder;
+use futures::channel::oneshot;
+use plugin_sdk::{
+    BoxError,
+    operation::ExecutionId,
+    plugin,
+    workflow::{MachineName, StateName},
+};
+
+use super::{
+    definitions::{GROW, PUT_BACK},
+    stored::Stored,
+};
+use crate::{
+    executor::NodeId,
+    faults::Fault,
+    world::{State, World},
+};
+
+/// Time between two looks at a change that has not settled.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The source, as one owner reaches it.
+pub(super) struct Port {
+    world: World,
+    node: NodeId,
+    token: u64,
+}
+
+impl Port {
+    pub(super) fn new(world: &World, node: NodeId, token: u64) -> Self {
+        Self {
+            world: world.clone(),
+            node,
+            token,
+        }
+    }
+}
+
+#[async_trait]
+impl Intent for Port {
+    async fn edit(&self, edit: &PreparedEdit) -> Result<Made, plugin::Error> {
+        let (travel, lost) = {
+            let mut state = self.world.state();
+            state.edit_begins(self.node, self.token, edit);
+            if state.flow_strikes(Fault::FunctionFails) {
+                return Err(plugin::Error::transient("the source does not answer"));
+            }
+            let most = Duration::from_secs(8);
+            let travel = state.flows.random.between(Duration::ZERO, most);
+            (travel, state.flow_strikes(Fault::AnswerLost))
+        };
+        self.world.note("edits", None, [self.token, 0]);
+        self.world.verdict();
+        let (reply, answer) = oneshot::channel();
+        let (world, token, edit) = (self.world.clone(), self.token, edit.clone());
+        // A change that is under way is made although its caller is gone.
+        self.world.spawn(async move {
+            world.sleep(travel).await;
+            let made = world.state().make_change(token, &edit);
+            world.note("edited", None, [token, u64::from(made.is_ok())]);
+            drop(reply.send(made));
+        });
+        let made = answer.await;
+        match made {
+            Ok(made) if !lost => made,
+            _ => Err(plugin::Error::unknown("the connection was lost")),
+        }
+    }
+
+    async fn settled(&self, edit: &PreparedEdit) -> Result<Settlement, plugin::Error> {
+        loop {
+            self.world.sleep(LOOK).await;
+            let mut state = self.world.state();
+            if state.flow_strikes(Fault::EffectLate) {
+                return Err(plugin::Error::transient("production does not answer"));
+            }
+            if let Some(settlement) = state.settlement(&edit.edit.id) {
+                return Ok(settlement);
+            }
+        }
+    }
+
+    async fn release(&self, holder: &Holder) -> Result<(), BoxError> {
+        let mut state = self.world.state();
+        if state.is_live(holder) {
+            let what = format!("the fields of {holder} are given up, and it is live");
+            state.violated("R34", what);
+        }
+        state.flows.source.holders.retain(|_, it| it != holder);
+        Ok(())
+    }
+
+    async fn release_others(&self, live: &BTreeSet<Holder>) -> Result<(), BoxError> {
+        let holders: BTreeSet<Holder> = {
+            let state = self.world.state();
+            let holders = state.flows.source.holders.values().cloned();
+            holders.filter(|it| !live.contains(it)).collect()
+        };
+        for holder in holders {
+            self.release(&holder).await?;
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    /// Whether an execution that holds fields is live by its durable row.
+    fn is_live(&self, holder: &Holder) -> bool {
+        let stored = execution(holder).and_then(|id| self.stored(&id));
+        stored.is_some_and(|stored| stored.live.is_some())
+    }
+
+    /// Judges an edit that begins.
+    fn edit_begins(&mut self, node: NodeId, token: u64, edit: &PreparedEdit) {
+        let holder = edit.holder.to_string();
+        if let Some(old) = self.without_lease(node) {
+            let what =
+                format!("{holder} edits without a lease: the last heartbeat was {old:?} ago");
+            self.violated("R24", what);
+        }
+        if token < self.flows.token.max(self.judge.token) {
+            return;
+        }
+        self.judge.look("R34");
+        if let Err((rule, what)) = self.judge_edit(edit) {
+            self.violated(rule, format!("edit of {holder}: {what}"));
+        }
+    }
+
+    fn judge_edit(&mut self, edit: &PreparedEdit) -> Result<(), (&'static str, String)> {
+        let Some(id) = execution(&edit.holder) else {
+            return Err(("R34", "its holder is no execution".to_owned()));
+        };
+        let Some(stored) = self.stored(&id) else {
+            return Err(("R24", "its execution is not durable".to_owned()));
+        };
+        if let Some(ended) = &stored.ended {
+            return Err(("R29", format!("it had ended: {}", ended.outcome)));
+        }
+        let mut steps = stored.steps.values().map(|(step, _)| step);
+        let has = |step: &StepRecord| step.edit.as_ref().is_some_and(|it| it.id == edit.edit.id);
+        if !steps.any(has) {
+            return Err(("R24", "it is not durable".to_owned()));
+        }
+        let machine = if edit.edit.lenient { PUT_BACK } else { GROW };
+        let most = self.flows.most_runs(&(id, machine.into()));
+        let asked = (edit.holder.clone(), edit.edit.lenient);
+        let asked = self.flows.source.asked.entry(asked).or_default();
+        asked.insert(edit.edit.id.clone());
+        match asked.len() as u32 > most {
+            true => Err((
+                "R34",
+                format!(
+                    "{} ids, but {} restarts of {machine}",
+                    asked.len(),
+                    most - 1
+                ),
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// R36: a step that settles says what has become of its change, when it is so.
+    pub(super) fn judge_settled(&mut self, stored: &Stored) -> Result<(), (&'static str, String)> {
+        let Some((step, _)) = stored.steps.get(&MachineName::from(GROW)) else {
+            return Ok(());
+        };
+        let change = step.edit.as_ref();
+        let change = change.and_then(|it| self.flows.source.changes.get(&it.id));
+        let fits = match step.state.as_str() {
+            StateName::DONE => change.is_some_and(|it| it.was_reached(self.now)),
+            StateName::OVERWRITTEN => change.is_some_and(|it| it.overwritten),
+            StateName::ROLLED_BACK => change.is_some_and(|it| it.goes_back()),
+            _ => return Ok(()),
+        };
+        self.judge.look("R36");
+        match fits {
+            true => Ok(()),
+            false => Err((
+                "R36",
+                format!("{GROW} is {}, against production", step.state),
+            )),
+        }
+    }
+}
+
+/// The execution that holds fields.
+fn execution(holder: &Holder) -> Option<ExecutionId> {
+    holder.to_string().strip_prefix("execution/")?.parse().ok()
+}
