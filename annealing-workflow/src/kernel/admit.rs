@@ -154,7 +154,8 @@ impl Lane {
         self.parked.entry(key).or_default().insert(class, age, id);
     }
 
-    /// Begins an attempt. If it may have an effect, its call waits until the attempt is durable.
+    /// Begins an attempt. If it may have an effect, its call waits until the attempt is durable. So does that of a safe
+    /// function while it would leave no trace of an owner that it ends.
     fn attempt(&mut self, now: Now, id: StepId, out: &mut Effects) {
         let call = self.call_no();
         let (varies, flat) = (
@@ -175,7 +176,8 @@ impl Lane {
         else {
             return;
         };
-        let (repeat, taken_over) = (function.info.repeat, execution.taken_over);
+        let repeat = function.info.repeat;
+        let waits = execution.taken_over || execution.started_in > self.durable;
         let time = execution
             .action(id.machine)
             .and_then(|action| action.attempt_deadline);
@@ -201,7 +203,7 @@ impl Lane {
         self.enter(now, id, Phase::Calling(call), Some(until));
         self.changed(id);
         let made = Call::Run(call, Box::new(run));
-        if repeat == Repeat::Safe && !taken_over || early {
+        if repeat == Repeat::Safe && !waits || early {
             out.calls.push(made);
         } else {
             out.urgent = true;

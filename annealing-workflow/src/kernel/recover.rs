@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{
     Bug, Lane, Settings,
-    event::Effects,
+    event::{CommitNo, Effects},
     log::LogHead,
     state::{Execution, ExecutionNo, Phase, Step, StepId, Why},
     watch::RecoveredWatch,
@@ -282,6 +282,7 @@ impl Execution {
             transitions: 0,
             log: LogHead::of(&stored.log),
             taken_over: true,
+            started_in: CommitNo::default(),
         }
     }
 

@@ -13,7 +13,7 @@ use prodspec_model::Digest;
 
 use super::{
     Bug, CHAIN, Lane,
-    event::{Command, Effects, Record, Refused, Reply, digest},
+    event::{Command, CommitNo, Effects, Record, Refused, Reply, digest},
     log::LogHead,
     state::{Execution, ExecutionNo, Phase, StepId},
 };
@@ -69,6 +69,7 @@ impl Starting {
             transitions: 0,
             log: LogHead::default(),
             taken_over: false,
+            started_in: CommitNo::default(),
         }
     }
 }
@@ -196,7 +197,8 @@ impl Lane {
         Refused::UnknownWorkflow(name.clone(), known.join(", "))
     }
 
-    fn begin_execution(&mut self, now: Now, execution: Execution, out: &mut Effects) {
+    fn begin_execution(&mut self, now: Now, mut execution: Execution, out: &mut Effects) {
+        execution.started_in = CommitNo(self.commit.0 + 1);
         let no = ExecutionNo(self.next_execution);
         self.next_execution += 1;
         let next = self.next_execution;

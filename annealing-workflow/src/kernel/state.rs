@@ -11,7 +11,10 @@ use plugin_sdk::{
 use prodspec_model::IncarnationNo;
 use serde_json::{Map, Value};
 
-use super::{event::CallNo, log::LogHead};
+use super::{
+    event::{CallNo, CommitNo},
+    log::LogHead,
+};
 use crate::{
     definition::{MachineNo, Position, Workflow},
     record::{Changed, Live, StepEdit},
@@ -65,6 +68,9 @@ pub(super) struct Execution {
     /// Whether an earlier owner has begun it. Then each attempt is durable before its call, so that a call that ends
     /// owners is known by the record of its attempt.
     pub(super) taken_over: bool,
+    /// The commit of its start. No function is called before it is durable: a call that ends the owner would leave no
+    /// trace, and whoever asks for the start again would end the next owner.
+    pub(super) started_in: CommitNo,
 }
 
 /// A machine with an action that has begun at least once.

@@ -282,6 +282,25 @@ fn r26_safe_call_that_ends_owners_is_parked_too() {
 }
 
 #[test]
+fn r26_safe_call_that_ends_owners_is_parked_although_its_start_is_asked_for_again() {
+    let workflow = Workflow::new("w")
+        .machine(Machine::calls("print", "print"))
+        .ends_well(is("print", "done"));
+    let print = function("print", Repeat::Safe, Guard::Advisory);
+    let mut world = World::new([workflow.build().unwrap()], [print]);
+    for _ in 0..8 {
+        world.start("w", "1");
+        // The call ends the owner before anything more is durable.
+        match world.call_of("print") {
+            Some(_) => world.crash(),
+            None => world.sync(),
+        }
+    }
+    let shown = world.shown("w", "1");
+    assert_eq!(shown.waits().next().unwrap().1.what, WaitFor::Word);
+}
+
+#[test]
 fn r28_undeclared_outcome_is_a_failure_and_data_chooses_among_the_declared() {
     let machine = Machine::calls("look", "look").outcomes(["full"]);
     let workflow = Workflow::new("w")

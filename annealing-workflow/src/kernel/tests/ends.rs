@@ -264,6 +264,7 @@ fn r29_endless_loop_is_paused_at_its_bound() {
     settings.config.transitions = 50;
     let mut world = World::with_settings(settings);
     let id = world.start("round", "1");
+    world.sync();
     for _ in 0..50 {
         world.answer("f", done());
     }

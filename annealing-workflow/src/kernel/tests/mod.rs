@@ -120,7 +120,7 @@ fn r24_call_with_an_effect_waits_until_its_attempt_is_durable() {
 }
 
 #[test]
-fn r24_chain_of_safe_functions_waits_for_no_disk() {
+fn r24_chain_of_safe_functions_waits_for_no_disk_after_its_start() {
     let safe = |name| function(name, Repeat::Safe, Guard::Advisory);
     let workflow = Workflow::new("look")
         .machine(Machine::calls("a", "a"))
@@ -131,8 +131,10 @@ fn r24_chain_of_safe_functions_waits_for_no_disk() {
         .unwrap();
     let mut world = World::new([workflow], [safe("a"), safe("b"), safe("c")]);
     world.start("look", "1");
+    assert!(world.called().is_empty(), "the start is not durable yet");
+    world.sync();
     for name in ["a", "b", "c"] {
-        assert_eq!(world.called(), [name], "nothing is durable yet");
+        assert_eq!(world.called(), [name], "no attempt is durable yet");
         world.answer(name, done());
     }
     assert_eq!(world.urgent(), 2, "the start and the end");
