@@ -95,6 +95,11 @@ impl Place {
         self.0.join("database.sqlite")
     }
 
+    /// Path of the directory of the press.
+    pub fn press(&self) -> PathBuf {
+        self.0.join("press")
+    }
+
     /// Returns the names of all cells that have a directory here, sorted. A cell need not be running.
     ///
     /// # Errors

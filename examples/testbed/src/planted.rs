@@ -14,6 +14,8 @@ enum Planted {
     LimitToldEarly,
     /// A balancer counts one error for each request that it answers, although the client saw no error.
     BalancerErrs,
+    /// The press forgets the keys of what it has printed.
+    PressForgets,
 }
 
 impl Planted {
@@ -32,4 +34,9 @@ pub(crate) fn limit_told_early() -> bool {
 /// Returns true if balancers shall count errors that no client sees.
 pub(crate) fn balancer_errs() -> bool {
     Planted::named() == Some(Planted::BalancerErrs)
+}
+
+/// Returns true if the press shall print again under a key that it has printed.
+pub(crate) fn press_forgets() -> bool {
+    Planted::named() == Some(Planted::PressForgets)
 }

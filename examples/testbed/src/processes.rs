@@ -32,6 +32,12 @@ pub fn cell(name: &str, dir: &Path) -> Option<u32> {
         .copied()
 }
 
+/// Returns the process id of the press with the directory `dir`; none if it is not running.
+pub fn press(dir: &Path) -> Option<u32> {
+    let dir = dir.to_string_lossy();
+    with_arguments(&["press", "--dir", &dir]).first().copied()
+}
+
 /// Returns true if the process exists and is not a zombie.
 pub fn running(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"));

@@ -159,6 +159,8 @@ impl Drop for Shell {
                 processes::kill(pid);
             }
         }
+        let press = processes::press(&place.press());
+        press.into_iter().for_each(processes::kill);
     }
 }
 

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Pause between two checks whether a process has exited.
 const REST: Duration = Duration::from_millis(20);
 
-/// Stops the control plane of `place`, turns every cell down, and removes the files of the state directory.
+/// Stops the control plane of `place`, turns every cell down, kills the press, and removes the files of the state directory.
 ///
 /// # Errors
 /// When the control plane refuses to stop, or a file cannot be removed.
@@ -37,6 +37,11 @@ pub(super) async fn down<S: Service>(place: &Place) -> Result<(), Failure> {
     for name in place.cell_names()? {
         turn_down(&place, &name).await;
         say(format_args!("cell {name} is gone"));
+    }
+    if let Some(pid) = processes::press(&place.press()) {
+        processes::kill(pid);
+        gone(pid).await;
+        say("the press is gone");
     }
     remove(&place, S::MANIFEST)?;
     Ok(())
@@ -87,6 +92,7 @@ async fn gone(pid: u32) {
 
 fn remove(place: &Place, unedited: &str) -> io::Result<()> {
     remove_all(&place.cells())?;
+    remove_all(&place.press())?;
     remove_all(&place.store())?;
     let database = place.database();
     for end in ["", "-wal", "-shm", "-journal"] {

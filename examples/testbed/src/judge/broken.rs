@@ -2,7 +2,7 @@
 
 use std::{fmt::Display, time::Duration};
 
-use crate::production::{client, database};
+use crate::production::{client, database, press};
 
 /// An expectation that does not hold, with its explanation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -45,7 +45,8 @@ from_error!(
     std::io::Error,
     serde_json::Error,
     client::Error,
-    database::Error
+    database::Error,
+    press::client::Error
 );
 
 /// Maximum time until an expectation must hold, even on a busy machine.

@@ -1,6 +1,6 @@
 //! Evidence from the journals of the cells: the changes of production, their order and their causes.
 
-use std::{collections::BTreeMap, fs, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use super::broken::{Held, broken, ensure};
 use crate::{
@@ -8,6 +8,7 @@ use crate::{
     production::{
         GLOBAL_CELL, JOB,
         api::{By, Change, Line},
+        files::lines,
     },
 };
 
@@ -19,12 +20,8 @@ pub struct Mark(BTreeMap<String, usize>);
 pub fn journals(place: &Place) -> Held<BTreeMap<String, Vec<Line>>> {
     let mut all = BTreeMap::new();
     for name in place.cell_names()? {
-        let text = fs::read_to_string(place.cell(&name).join("journal.jsonl")).unwrap_or_default();
-        // Skip a line that a killed cell left incomplete: its change did not take effect.
-        let lines = text
-            .lines()
-            .filter_map(|line| serde_json::from_str(line).ok());
-        all.insert(name, lines.collect());
+        let lines = lines(&place.cell(&name).join("journal.jsonl"));
+        all.insert(name, lines);
     }
     Ok(all)
 }

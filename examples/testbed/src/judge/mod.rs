@@ -6,15 +6,18 @@
 //! - [`Session`]: what a step gets: the [`Town`] with its control plane, the dice, the manifest and the client.
 //! - [`Intent`]: what a demo's manifest wants of production, as plain data.
 //! - [`broken`]: expectations. [`observe`]: production as it is. [`evidence`]: the journals of the cells.
+//! - [`prints`]: the journal of the press. `executions`: executions of workflows, as commands show them.
 //! - [`Pressure`]: whether a balancer keeps the limit that it reports.
 
 pub mod broken;
 mod dice;
 pub mod evidence;
 mod excuses;
+mod executions;
 pub mod observe;
 pub mod play;
 mod pressure;
+pub mod prints;
 mod rollouts;
 mod session;
 mod spans;

@@ -18,8 +18,6 @@ use crate::{
     voice::{say, say_all},
 };
 
-/// Maximum time for the whole session.
-const WHOLE: Duration = Duration::from_secs(350);
 /// Number of lines of the control plane's output that are shown when a step fails.
 const TAIL: usize = 40;
 
@@ -33,12 +31,13 @@ pub trait Step<I>: Copy + 'static {
 }
 
 /// Plays `steps` in the directory `dir`, from the first manifest on. Prints a table and kills all processes, however the
-/// session ends. Returns true if all steps held; false also if a signal or the end of the time stopped the session.
+/// session ends. Returns true if all steps held; false also if a signal or the end of the time `within` stopped the session.
 pub async fn run<I: Intent, S: Step<I>>(
     dir: &Path,
     dice: Dice,
     manifest: I,
     steps: Vec<S>,
+    within: Duration,
 ) -> bool {
     let (table, town) = (Table::default(), Town::new(dir));
     let (state, log) = (town.place.dir().to_owned(), town.log());
@@ -50,7 +49,7 @@ pub async fn run<I: Intent, S: Step<I>>(
         let ended = tokio::select! {
             ended = &mut playing => ended.err().map(|panic| panic.to_string()),
             () = signalled() => Some("stopped by a signal".into()),
-            () = tokio::time::sleep(WHOLE) => Some(format!("not finished within {WHOLE:?}")),
+            () = tokio::time::sleep(within) => Some(format!("not finished within {within:?}")),
         };
         if ended.is_some() {
             // This also drops the control plane's process, which kills it.
@@ -62,7 +61,7 @@ pub async fn run<I: Intent, S: Step<I>>(
     let ended = local.run_until(watching).await;
     sweep(&state).await;
     if let Some(why) = ended {
-        table.add("the demo itself", Err(Broken(why)), WHOLE);
+        table.add("the demo itself", Err(Broken(why)), within);
     }
     if table.show(expected) {
         return true;

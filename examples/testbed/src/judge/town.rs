@@ -68,6 +68,21 @@ impl Town {
         Ok(())
     }
 
+    /// Starts the control plane again if it has died by itself. Returns true if it had.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn revive(&mut self) -> Held<bool> {
+        let died = match &mut self.plane {
+            Some(child) => child.try_wait()?.is_some(),
+            None => true,
+        };
+        if died {
+            self.start_plane()?;
+        }
+        Ok(died)
+    }
+
     /// Replaces the manifest atomically by this text.
     ///
     /// # Errors
@@ -212,10 +227,13 @@ pub fn digest_in(text: &str) -> Option<String> {
     words.next_back().map(str::to_owned)
 }
 
-/// Kills every cell of a state directory, together with its tasks and balancer.
+/// Kills the press and every cell of a state directory, together with its tasks and balancer.
 pub async fn sweep(state: &Path) {
     let place = Place::new(state.canonicalize().unwrap_or_else(|_| state.to_owned()));
-    let victims = kill_cells(&place);
+    let mut victims = kill_cells(&place);
+    let press = processes::press(&place.press());
+    press.into_iter().for_each(processes::kill);
+    victims.extend(press);
     let waiting = async {
         while victims.iter().any(|pid| processes::running(*pid)) {
             tokio::time::sleep(Duration::from_millis(20)).await;

@@ -14,7 +14,9 @@
 //! - [`client`]: the client of a cell's interface; it can also start the cell.
 //! - `meter`: the counters of frontends and balancers.
 //! - [`load`]: a client that sends many requests and records every answer.
+//! - [`press`]: prints posters, once for each key.
 //! - [`database`]: a SQLite file whose schema is migrated step by step.
+//! - `files`: journals and other files that survive a crash.
 //! - [`Process`]: the command line of these processes.
 //! - [`api`]: the types of the cell's interface and of its journal.
 
@@ -24,11 +26,13 @@ pub mod cell;
 pub mod client;
 pub mod clock;
 pub mod database;
+pub(crate) mod files;
 pub mod frontend;
 pub mod http;
 mod launch;
 pub mod load;
 pub(crate) mod meter;
+pub mod press;
 mod process;
 
 pub use process::{Failure, Process};

@@ -1,7 +1,7 @@
 //! The processes of production as commands: a program that uses the testbed adds them to its command line, because cells
 //! start that same program for their tasks and balancers.
 
-use super::{balancer, cell, frontend};
+use super::{balancer, cell, frontend, press};
 
 /// The error of a process of production, with its causes.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -18,6 +18,9 @@ pub enum Process {
     /// Run the balancer of a cell. Started by its cell.
     #[command(hide = true)]
     Balancer(balancer::Options),
+    /// Run the press. Started by the control plane.
+    #[command(hide = true)]
+    Press(press::Options),
 }
 
 impl Process {
@@ -31,6 +34,7 @@ impl Process {
             Self::Cell(options) => cell::run(options).await?,
             Self::Frontend(options) => frontend::run(options).await?,
             Self::Balancer(options) => balancer::run(options).await?,
+            Self::Press(options) => press::run(options).await?,
         }
         Ok(())
     }

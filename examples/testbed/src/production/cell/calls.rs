@@ -10,15 +10,17 @@ use std::{
 
 use super::{
     error::Error,
-    fence::replace_file,
     front::Front,
     job::Job,
     site::Site,
     state::{Cell, State},
 };
-use crate::production::api::{
-    BalancerSpec, BalancerView, By, Caller, Change, Identity, JobSpec, JobView, MetricsTarget,
-    Progress, State as Stability,
+use crate::production::{
+    api::{
+        BalancerSpec, BalancerView, By, Caller, Change, Identity, JobSpec, JobView, MetricsTarget,
+        Progress, State as Stability,
+    },
+    files::replace_file,
 };
 
 /// Maximum number of tasks of one job. Each task is a process of this machine.

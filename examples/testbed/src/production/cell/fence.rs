@@ -3,22 +3,12 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
-    io::{self, Write},
+    fs, io,
     path::{Path, PathBuf},
 };
 
 use super::error::Error;
-use crate::production::api::Caller;
-
-/// Replaces a file atomically and syncs its content to disk.
-pub(super) fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let draft = path.with_extension("draft");
-    let mut file = File::create(&draft)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(draft, path)
-}
+use crate::production::{api::Caller, files::replace_file};
 
 /// The greatest `(token, n)` seen, per resource.
 #[derive(Debug)]

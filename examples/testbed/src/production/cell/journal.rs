@@ -2,41 +2,29 @@
 //! evidence for an auditor outside: the cell only writes it, and no code of production or of the control plane reads
 //! it.
 
-use std::{
-    fs::{File, OpenOptions},
-    io::{self, Write},
-    path::Path,
-};
+use std::{io, path::Path};
 
 use serde::Serialize;
 
 use crate::production::{
     api::{By, Change, Line},
     clock,
+    files::Lines,
 };
 
 /// Appends lines to `journal.jsonl`. Later processes of the cell continue the same file.
 #[derive(Debug)]
 pub(super) struct Journal {
-    file: File,
+    lines: Lines,
     cell: String,
     instance: String,
 }
 
 impl Journal {
-    /// Opens the journal in `dir`, or creates it. If a crash left an incomplete last line, ends that line, so that it
-    /// does not spoil the next one.
+    /// Opens the journal in `dir`, or creates it.
     pub(super) fn open(dir: &Path, cell: &str, instance: &str) -> io::Result<Self> {
-        let path = dir.join("journal.jsonl");
-        let torn =
-            std::fs::read(&path).is_ok_and(|old| old.last().is_some_and(|end| *end != b'\n'));
-        let mut file = OpenOptions::new().create(true).append(true).open(path)?;
-        if torn {
-            file.write_all(b"\n")?;
-        }
-        File::open(dir)?.sync_all()?;
         Ok(Self {
-            file,
+            lines: Lines::open(&dir.join("journal.jsonl"))?,
             cell: cell.into(),
             instance: instance.into(),
         })
@@ -51,7 +39,7 @@ impl Journal {
         to: &impl Serialize,
         by: &By,
     ) -> io::Result<()> {
-        let line = Line {
+        self.lines.append(&Line {
             at_micros: clock::now_micros(),
             cell: self.cell.clone(),
             instance: self.instance.clone(),
@@ -60,16 +48,14 @@ impl Journal {
             from: serde_json::to_value(from)?,
             to: serde_json::to_value(to)?,
             by: by.clone(),
-        };
-        let mut bytes = serde_json::to_vec(&line)?;
-        bytes.push(b'\n');
-        self.file.write_all(&bytes)?;
-        self.file.sync_data()
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{fs::OpenOptions, io::Write};
+
     use super::*;
 
     #[test]

@@ -30,22 +30,19 @@ mod state;
 mod task;
 
 use std::{
-    fs::{self, File, TryLockError},
+    fs,
     hash::{BuildHasher, RandomState},
     io,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::Command,
 };
 
 use tokio::net::TcpListener;
 
-use self::{
-    fence::{Fences, replace_file},
-    journal::Journal,
-    state::Cell,
-};
+use self::{fence::Fences, journal::Journal, state::Cell};
 use super::{
     api::{ADDRESS_FILE, Address},
+    files::{lock, replace_file},
     frontend::terminated,
 };
 
@@ -80,7 +77,7 @@ pub enum Error {
 pub async fn run(options: Options) -> Result<(), Error> {
     fs::create_dir_all(&options.dir)?;
     let dir = options.dir.canonicalize()?;
-    let _lock = lock(&dir)?;
+    let _lock = lock(&dir)?.ok_or(Error::Taken)?;
     let instance = format!("{:016x}", RandomState::new().hash_one(std::process::id()));
     let journal = Journal::open(&dir, &options.name, &instance)?;
     let cell = Cell::begin(
@@ -107,16 +104,6 @@ pub async fn run(options: Options) -> Result<(), Error> {
     // The address is no longer in use.
     let _ = fs::remove_file(file);
     Ok(cell.ended()?)
-}
-
-/// Takes the lock of the cell's directory. The kernel releases the lock when the process ends, for whatever reason.
-fn lock(dir: &Path) -> Result<File, Error> {
-    let file = File::create(dir.join("lock"))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(Error::Taken),
-        Err(TryLockError::Error(error)) => Err(error.into()),
-    }
 }
 
 /// Returns a command that starts this program. On Linux it works even if the file was replaced since the start.
