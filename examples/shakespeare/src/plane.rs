@@ -3,13 +3,12 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use control_plane::{
-    BuildError,
     checks::{MonitoringLayer, monitoring::Monitoring},
     prelude::{
         Config, ControlPlane, DependencySolverLayer, HealthLayer, Plugin, PushRequest, Scope,
         ServiceBuilder, Store, YamlFile, validators,
     },
-    strategist,
+    strategist, workflow,
 };
 use testbed::{
     alerts::{AlertFile, CLUSTER},
@@ -17,6 +16,7 @@ use testbed::{
     manifest,
     metrics::Scraper,
     place::Place,
+    program::Failure,
     service::Service,
     voice::say,
 };
@@ -25,6 +25,7 @@ use crate::{
     health,
     model::{self, FrontendJob, GlobalBalancer, LoadBalancer, Manifest, ShakespeareModel},
     plugins::{Balancers, GlobalBalancers, Jobs, Schemas},
+    workflows,
 };
 
 /// How long one reading of the alerts file is used. It is short, so that an edit saved after an alert meets that alert.
@@ -38,16 +39,13 @@ impl Service for Shakespeare {
     const MANIFEST: &'static str = Manifest::DEFAULT;
     const POLICY: &'static str = model::POLICY;
 
-    fn plane(
-        place: &Place,
-        program: PathBuf,
-        store: impl Store,
-    ) -> Result<ControlPlane, BuildError> {
+    fn plane(place: &Place, program: PathBuf, store: impl Store) -> Result<ControlPlane, Failure> {
         build(place, program, store)
     }
 }
 
-fn build(place: &Place, program: PathBuf, store: impl Store) -> Result<ControlPlane, BuildError> {
+fn build(place: &Place, program: PathBuf, store: impl Store) -> Result<ControlPlane, Failure> {
+    let press = workflows::Printer::new(program.clone(), place.press());
     let cells = Cells::new(program, place.clone());
     let metrics = Arc::new(Scraper::start(place.cells()));
     let alerts = Monitoring::new(AlertFile(place.alerts()))
@@ -56,13 +54,15 @@ fn build(place: &Place, program: PathBuf, store: impl Store) -> Result<ControlPl
     let (jobs, balancers) = (Jobs::new(cells.clone()), Balancers::new(cells.clone()));
     let builder = ControlPlane::builder(model::PARTITION)
         .store(store)
-        .source(manifest::source(YamlFile::watch(place.manifest())))
+        // Editable, because operations change fields of it. What a person writes there wins.
+        .editable(manifest::source(YamlFile::watch(place.manifest())))
         .generator(ShakespeareModel)
         .validators(validators::standard())
         .asset_type(model::job_type())
         .asset_type(model::balancer_type())
         .asset_type(model::global_type())
         .asset_type(model::schema_type())
+        .asset_type(model::index_type())
         .asset_type(model::domain_type())
         .asset_type(model::policy_type())
         // Cells and database refuse calls of earlier owners. A push with an unknown outcome is therefore over as soon
@@ -93,10 +93,12 @@ fn build(place: &Place, program: PathBuf, store: impl Store) -> Result<ControlPl
         .enforcement(|builder| {
             builder.pushes(|base| ServiceBuilder::new().map_request(narrated).service(base))
         })
-        .config(config());
+        .config(config())
+        .workflow_config(workflow_config());
+    let builder = workflows::add(builder, &press)?;
     #[cfg(feature = "planted-faults")]
     let builder = crate::planted::plant(builder);
-    builder.build()
+    Ok(builder.build()?)
 }
 
 /// Timing of enforcement. With a dozen assets on one machine, frequent diffs and short waits cost little.
@@ -116,6 +118,14 @@ fn rollout_config() -> strategist::Config {
         .validate_deadline(Duration::from_secs(5))
         .select_again(Duration::from_secs(1))
         .unknown_deadline(Duration::from_secs(30))
+}
+
+/// Timing of workflows. The press answers within a second, so short waits after failures cost little.
+fn workflow_config() -> workflow::Config {
+    let mut config = workflow::Config::default();
+    config.backoff_base = Duration::from_millis(200);
+    config.backoff_cap = Duration::from_secs(2);
+    config
 }
 
 /// Prints a line when a push begins, but not for the follow-up calls of the same push.

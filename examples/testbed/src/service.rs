@@ -2,12 +2,9 @@
 
 use std::path::PathBuf;
 
-use control_plane::{
-    BuildError,
-    prelude::{ControlPlane, Store},
-};
+use control_plane::prelude::{ControlPlane, Store};
 
-use crate::place::Place;
+use crate::{place::Place, program::Failure};
 
 /// A service with a control plane, which the commands of the testbed run and inspect.
 pub trait Service: 'static {
@@ -20,10 +17,6 @@ pub trait Service: 'static {
     /// `program`.
     ///
     /// # Errors
-    /// When the builder refuses the configuration. That would be a defect of the service.
-    fn plane(
-        place: &Place,
-        program: PathBuf,
-        store: impl Store,
-    ) -> Result<ControlPlane, BuildError>;
+    /// When the builder refuses the configuration or a workflow. That would be a defect of the service.
+    fn plane(place: &Place, program: PathBuf, store: impl Store) -> Result<ControlPlane, Failure>;
 }

@@ -5,7 +5,7 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::Subcommand;
 use control_plane::model::AssetId;
 
-use super::{ask, check, down, load, plan, rollout, run, tell};
+use super::{ask, check, down, load, plan, rollout, run, tell, workflow};
 use crate::{place::Place, production::Process, program::Failure, service::Service};
 
 /// A command of the program. [`Command::Process`] is for the control plane and for cells, the others are for people.
@@ -38,6 +38,18 @@ pub enum Command {
         /// What to do. Without it: `status`.
         #[command(subcommand)]
         verb: Option<rollout::Verb>,
+    },
+    /// Start a workflow, show executions, or give them a word.
+    Workflow {
+        /// What to do.
+        #[command(subcommand)]
+        verb: workflow::Verb,
+    },
+    /// Show the schedules: their next slots, what runs, and what became of the slots before.
+    Schedules {
+        /// Print everything as JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Send requests until Ctrl-C. The health of a rollout is judged by their answers.
     Load,
@@ -83,6 +95,8 @@ impl Command {
             Self::Explain { asset } => ask::explain(&place, asset.as_ref()).await?,
             Self::Status { json } => ask::status(&place, json).await?,
             Self::Rollout { verb } => rollout::rollout(&place, verb).await?,
+            Self::Workflow { verb } => workflow::workflow(&place, verb).await?,
+            Self::Schedules { json } => workflow::schedules(&place, json).await?,
             Self::Load => load::load(&place).await?,
             Self::Approve(said) => tell::tell(&place, said.into()).await?,
             Self::Override(said) => tell::tell(&place, said.into()).await?,

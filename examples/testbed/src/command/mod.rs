@@ -12,6 +12,7 @@ mod run;
 mod running;
 mod start;
 mod tell;
+mod workflow;
 
 pub use cli::Command;
 pub use start::start;

@@ -5,14 +5,19 @@ use std::{io, path::PathBuf, time::Duration};
 
 use bytes::Bytes;
 use control_plane::{
-    DryRun, Explained, enforcer::Plan, model::AssetId, prelude::Problems, strategist::GroupOutcome,
+    DryRun, Explained,
+    enforcer::Plan,
+    model::AssetId,
+    prelude::Problems,
+    strategist::GroupOutcome,
+    workflow::{Execution, ExecutionId, ScheduleState},
 };
 use http_body_util::Full;
 use hyper::{Method, Request, StatusCode, header};
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 
-use super::{Refusal, Rolling, Standing, Word};
+use super::{Begun, Refusal, Rolling, Shown, Standing, StartWorkflow, Word};
 use crate::{
     place::Place,
     production::http,
@@ -177,6 +182,40 @@ impl Control {
     pub async fn tell(&self, word: &Word) -> Result<(), Error> {
         let body = serde_json::to_vec(word).map_err(|source| self.garbled(source))?;
         self.call(Method::POST, "tell", body.into()).await
+    }
+
+    /// Starts an execution of a workflow, or finds the one that the same key has started.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn start(&self, start: &StartWorkflow) -> Result<Begun, Error> {
+        let body = serde_json::to_vec(start).map_err(|source| self.garbled(source))?;
+        self.call(Method::POST, "executions", body.into()).await
+    }
+
+    /// Returns all live executions.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn executions(&self) -> Result<Vec<Execution>, Error> {
+        self.call(Method::GET, "executions", Bytes::new()).await
+    }
+
+    /// Returns an execution, live or ended, with its log.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn execution(&self, id: &ExecutionId) -> Result<Shown, Error> {
+        let path = format!("executions/{id}");
+        self.call(Method::GET, &path, Bytes::new()).await
+    }
+
+    /// Returns all schedules.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn schedules(&self) -> Result<Vec<ScheduleState>, Error> {
+        self.call(Method::GET, "schedules", Bytes::new()).await
     }
 
     async fn call<T: DeserializeOwned>(

@@ -4,16 +4,21 @@
 //! side checks the user of the process at the other end. That user is recorded with every command; a name that the
 //! request gives is recorded beside it (R70, R72).
 
+mod answer;
 pub mod client;
+mod executions;
 mod server;
 
-pub use server::{Server, Stop};
+pub use answer::Stop;
+pub use executions::{Begun, Shown, StartWorkflow, WordToExecution};
+pub use server::Server;
 
 use control_plane::{
     Status,
     model::{AssetId, Digest},
     prelude::Problems,
     strategist::{Command, Rollout, View},
+    workflow::ExecutionId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -118,6 +123,15 @@ pub enum Word {
     Rollout {
         /// Which command to give to the rollout.
         command: Command,
+        /// Name and reason given by the operator.
+        said: Said,
+    },
+    /// Gives a word to an execution of a workflow.
+    Execution {
+        /// The execution.
+        id: ExecutionId,
+        /// What it is told.
+        word: WordToExecution,
         /// Name and reason given by the operator.
         said: Said,
     },

@@ -4,59 +4,32 @@ use std::{io, time::Duration};
 
 use axum::{
     Json, Router,
-    extract::{ConnectInfo, DefaultBodyLimit, Path, Request, State, connect_info::Connected},
+    extract::{ConnectInfo, DefaultBodyLimit, Path, Request, State},
     http::StatusCode,
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{get, post},
-    serve::IncomingStream,
 };
 use control_plane::{
-    By, DryRun, Error, Explained, Given, Handle,
+    DryRun, Explained, Given, Handle,
     enforcer::Plan,
     model::{AssetId, Digest},
     prelude::{Timestamp, YamlFile},
-    sdk::with_causes,
     store::records::Scope,
     strategist::GroupOutcome,
 };
-use tokio::{net::UnixListener, sync::watch};
 
-use super::{Refusal, Rolling, Said, Standing, Word};
+use super::{
+    Refusal, Rolling, Said, Standing, Word,
+    answer::{Answer, Peer, Refused, Shared, Stop, spoken},
+    executions,
+};
 use crate::{
     manifest,
     place::Place,
     production::clock::now_micros,
     socket::{Socket, User},
 };
-
-/// A signal that tells the control plane to stop. Clones share the signal.
-#[derive(Debug, Clone)]
-pub struct Stop(watch::Sender<bool>);
-
-impl Stop {
-    /// Creates a signal that is not yet given.
-    pub fn new() -> Self {
-        Self(watch::Sender::new(false))
-    }
-
-    /// Gives the signal: the control plane stops.
-    pub fn now(&self) {
-        self.0.send_replace(true);
-    }
-
-    /// Waits until the signal is given.
-    pub async fn wait(&self) {
-        // This fails only when all senders are dropped, and `self` holds one.
-        let _ = self.0.subscribe().wait_for(|stop| *stop).await;
-    }
-}
-
-impl Default for Stop {
-    fn default() -> Self {
-        Self::new()
-    }
-}
 
 /// The running server. Dropping it stops the server and removes the socket.
 #[derive(Debug)]
@@ -81,6 +54,7 @@ impl Server {
             .route("/explain/{*asset}", get(explain))
             .route("/check", post(check))
             .route("/tell", post(tell))
+            .merge(executions::routes())
             .layer(DefaultBodyLimit::max(manifest::LIMIT as usize))
             .layer(middleware::from_fn(known))
             .with_state(Shared {
@@ -107,24 +81,6 @@ impl Drop for Server {
     }
 }
 
-/// State shared by all request handlers.
-#[derive(Clone)]
-struct Shared {
-    handle: Handle,
-    stop: Stop,
-    policy: AssetId,
-}
-
-/// The user of the process at the other end of a connection; none if the operating system does not tell it.
-#[derive(Debug, Clone, Copy)]
-struct Peer(Option<User>);
-
-impl Connected<IncomingStream<'_, UnixListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
-        Self(User::of(stream.io()).ok())
-    }
-}
-
 /// Refuses requests of other users before they are parsed.
 async fn known(
     ConnectInfo(Peer(peer)): ConnectInfo<Peer>,
@@ -145,18 +101,6 @@ async fn known(
         }
     }
 }
-
-/// Returns the record of who gave a command: the user of the calling process, with the name that the request gives.
-fn spoken(peer: Peer, said: Said) -> Result<By, Refusal> {
-    let Some(user) = peer.0 else {
-        return Err(Refusal::Other(
-            "the command is refused: the user of the calling process is unknown".into(),
-        ));
-    };
-    Ok(By::new(user.speaking(said.who.as_deref()), said.why))
-}
-
-type Answer<T> = Result<Json<T>, Refused>;
 
 async fn status(State(shared): State<Shared>) -> Answer<Standing> {
     let status = shared.handle.status().await?;
@@ -263,6 +207,9 @@ async fn tell(
         Word::Rollout { command, said } => {
             handle.tell_rollout(&policy, command, by(said)?).await?;
         }
+        Word::Execution { id, word, said } => {
+            handle.say(&id, word.into(), by(said)?).await?;
+        }
         Word::Stop => stop.now(),
     }
     Ok(Json(()))
@@ -297,28 +244,4 @@ async fn present(
             "{asset} has no pending change: see `explain {asset}`"
         )))
     })
-}
-
-/// A refusal as an HTTP answer.
-struct Refused(Refusal);
-
-impl From<Refusal> for Refused {
-    fn from(refusal: Refusal) -> Self {
-        Self(refusal)
-    }
-}
-
-impl From<Error> for Refused {
-    fn from(error: Error) -> Self {
-        Self(match error {
-            Error::Refused(problems) => Refusal::Problems(problems),
-            other => Refusal::Other(with_causes(&other)),
-        })
-    }
-}
-
-impl IntoResponse for Refused {
-    fn into_response(self) -> Response {
-        (StatusCode::CONFLICT, Json(self.0)).into_response()
-    }
 }

@@ -1,0 +1,317 @@
+//! `workflow` and `schedules`: executions of workflows and operations, and an operator's words to them.
+
+use control_plane::workflow::{
+    Counts, Ended, Execution, ExecutionId, MachineName, Operation, ScheduleState, Start, StateName,
+    Wait, What, WorkflowName,
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::tell::{self, Signed};
+use crate::{
+    control::{Shown, StartWorkflow, Word, WordToExecution, client::Control},
+    place::Place,
+    program::Failure,
+    voice::{say, say_all, say_json},
+};
+
+/// The subcommands of `workflow`.
+#[derive(Debug, Clone, clap::Subcommand)]
+pub enum Verb {
+    /// Start an execution of a workflow, or find the one that the same key has started.
+    Start {
+        /// Name of the workflow. With `--operation`: a name for the operation.
+        workflow: WorkflowName,
+        /// Key of the start: the same key is the same execution. Default: every start is a new execution.
+        #[arg(long)]
+        key: Option<String>,
+        /// Input of the execution, as JSON.
+        #[arg(long, value_parser = json::<Value>)]
+        input: Option<Value>,
+        /// An operation to run, as JSON. It needs a key.
+        #[arg(long, value_parser = json::<Operation>)]
+        operation: Option<Operation>,
+        #[command(flatten)]
+        signed: Signed,
+    },
+    /// List the live executions, and what each of them waits for.
+    List {
+        /// Print everything as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show an execution, live or ended: its machines, what each of them waits for and why others do not begin, and the log.
+    Explain {
+        /// Id of the execution, such as `season-0000000001`.
+        id: ExecutionId,
+        /// Print everything as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Answer the question of an execution.
+    Answer {
+        /// Id of the execution.
+        id: ExecutionId,
+        /// The machine that asks.
+        machine: MachineName,
+        /// One of its options.
+        option: StateName,
+        #[command(flatten)]
+        signed: Signed,
+    },
+    /// Cancel an execution: what it has done is cleaned up, and nothing else begins.
+    Cancel {
+        /// Id of the execution.
+        id: ExecutionId,
+        #[command(flatten)]
+        signed: Signed,
+    },
+    /// Set machines of an execution, and all that depend on them, back to their beginning. It may have ended.
+    Restart {
+        /// Id of the execution.
+        id: ExecutionId,
+        /// The machines to set back.
+        #[arg(required = true)]
+        machines: Vec<MachineName>,
+        #[command(flatten)]
+        signed: Signed,
+    },
+    /// Call a function again that is parked, because the control plane died several times while it was in flight.
+    Replay {
+        /// Id of the execution.
+        id: ExecutionId,
+        /// The machine that is parked.
+        machine: MachineName,
+        #[command(flatten)]
+        signed: Signed,
+    },
+}
+
+fn json<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
+    serde_json::from_str(text)
+}
+
+/// Performs a subcommand of `workflow`.
+///
+/// # Errors
+/// When no control plane is running, or it refuses the command.
+pub(super) async fn workflow(place: &Place, verb: Verb) -> Result<(), Failure> {
+    let (id, word, signed) = match verb {
+        Verb::Start {
+            workflow,
+            key,
+            input,
+            operation,
+            signed,
+        } => {
+            let mut start = Start::of(workflow).input(input.unwrap_or_default());
+            start.key = key.map(Into::into);
+            let said = signed.into();
+            let start = StartWorkflow {
+                start,
+                operation,
+                said,
+            };
+            return begin(place, &start).await;
+        }
+        Verb::List { json } => return list(place, json).await,
+        Verb::Explain { id, json } => return explain(place, &id, json).await,
+        Verb::Answer {
+            id,
+            machine,
+            option,
+            signed,
+        } => (id, WordToExecution::Answer { machine, option }, signed),
+        Verb::Cancel { id, signed } => (id, WordToExecution::Cancel, signed),
+        Verb::Restart {
+            id,
+            machines,
+            signed,
+        } => (id, WordToExecution::Restart(machines), signed),
+        Verb::Replay {
+            id,
+            machine,
+            signed,
+        } => (id, WordToExecution::Replay(machine), signed),
+    };
+    let said = signed.into();
+    tell::tell(place, Word::Execution { id, word, said }).await
+}
+
+async fn begin(place: &Place, start: &StartWorkflow) -> Result<(), Failure> {
+    let begun = Control::find(place).await?.start(start).await?;
+    let state = match (begun.new, &begun.outcome) {
+        (true, _) => "started".to_owned(),
+        (false, None) => "was started before by this key".to_owned(),
+        (false, Some(outcome)) => format!("was started before by this key, and {outcome}"),
+    };
+    say(format_args!("{} {state}", begun.id));
+    Ok(())
+}
+
+async fn list(place: &Place, json: bool) -> Result<(), Failure> {
+    let all = Control::find(place).await?.executions().await?;
+    if json {
+        say_json(&all)?;
+    } else if all.is_empty() {
+        say("no execution is live");
+    } else {
+        for execution in &all {
+            say(heading(execution));
+            say_all(
+                execution.waits().map(|(machine, wait)| {
+                    format!("  {:<12} {}", machine.name.as_str(), waits(wait))
+                }),
+            );
+        }
+    }
+    Ok(())
+}
+
+async fn explain(place: &Place, id: &ExecutionId, json: bool) -> Result<(), Failure> {
+    let shown = Control::find(place).await?.execution(id).await?;
+    if json {
+        say_json(&shown)?;
+        return Ok(());
+    }
+    let Shown { live, ended, log } = shown;
+    say_all(live.iter().flat_map(machines));
+    say_all(ended.iter().flat_map(states));
+    say_all(log.iter().map(|entry| {
+        let machine = entry.machine.as_ref().map(|name| format!("{name}: "));
+        let what = happened(&entry.what);
+        format!("  {:.0} {}{what}", entry.at, machine.unwrap_or_default())
+    }));
+    Ok(())
+}
+
+fn heading(execution: &Execution) -> String {
+    let live = &execution.live;
+    let mut line = format!(
+        "{}, started {:.0} by {}",
+        execution.id, live.started, live.by
+    );
+    if let Some(said) = &live.cancelled {
+        line.push_str(&format!(", cancelled by {}", said.by));
+    }
+    if let Some(said) = &live.paused {
+        line.push_str(&format!(", paused by {}", said.by));
+    }
+    line
+}
+
+/// Returns the lines about a live execution.
+fn machines(execution: &Execution) -> Vec<String> {
+    let mut lines = vec![heading(execution)];
+    lines.extend(
+        execution
+            .wait
+            .iter()
+            .map(|wait| format!("  {}", waits(wait))),
+    );
+    for machine in &execution.machines {
+        let name = machine.name.as_str();
+        let mut line = format!("  {name:<12} {}", machine.state);
+        if let Some(wait) = &machine.wait {
+            line.push_str(&format!(": {}", waits(wait)));
+        }
+        lines.push(line);
+        let error = machine.error.iter();
+        lines.extend(error.map(|error| format!("    last failure: {error}")));
+        let clauses = machine.not_enabled.iter();
+        lines.extend(clauses.map(|clause| format!("    does not begin: {clause}")));
+    }
+    lines
+}
+
+/// Returns the lines about an execution that has ended.
+fn states(ended: &Ended) -> Vec<String> {
+    let by = &ended.live.by;
+    let mut lines = vec![format!(
+        "{} {} {:.0}, started by {by}",
+        ended.id, ended.outcome, ended.ended
+    )];
+    for (machine, state) in &ended.states {
+        let why = ended.errors.get(machine).map(|why| format!(": {why}"));
+        let name = machine.as_str();
+        lines.push(format!("  {name:<12} {state}{}", why.unwrap_or_default()));
+    }
+    lines
+}
+
+fn waits(wait: &Wait) -> String {
+    let look = wait.next_look.map(|at| format!(", until {at:.0}"));
+    format!(
+        "{}, since {:.0}{}",
+        wait.why,
+        wait.since,
+        look.unwrap_or_default()
+    )
+}
+
+/// Returns an entry of the log as text.
+fn happened(what: &What) -> String {
+    match what {
+        What::Started(by) => format!("started by {by}"),
+        What::Moved { from, to } => format!("{from} -> {to}"),
+        What::Failed { attempt, why } => format!("attempt {attempt} failed: {why}"),
+        What::Unknown { attempt, why } => {
+            format!("the outcome of attempt {attempt} is unknown: {why}")
+        }
+        What::Interrupted { attempt, deaths } => {
+            format!(
+                "attempt {attempt} was in flight when the control plane ended, {deaths} in a row"
+            )
+        }
+        What::Edited { edits, .. } => format!("edited {}", edits.join("; ")),
+        What::Parked(why) => format!("parked: {why}"),
+        What::Said { word, by } => format!("{word}, by {by}"),
+        What::Note(note) => note.clone(),
+        What::Ended(outcome) => format!("ended: {outcome}"),
+        other => format!("{other:?}"),
+    }
+}
+
+/// Prints all schedules.
+///
+/// # Errors
+/// When no control plane is running.
+pub(super) async fn schedules(place: &Place, json: bool) -> Result<(), Failure> {
+    let all = Control::find(place).await?.schedules().await?;
+    if json {
+        say_json(&all)?;
+    } else if all.is_empty() {
+        say("there are no schedules");
+    } else {
+        say_all(all.iter().flat_map(schedule));
+    }
+    Ok(())
+}
+
+fn schedule(state: &ScheduleState) -> Vec<String> {
+    let zone = state.zone.as_deref().unwrap_or("UTC");
+    let next = state.next.map(|at| format!(", next {at}"));
+    let next = next.unwrap_or_default();
+    let mut lines = vec![format!("{}: {} {zone}{next}", state.asset, state.cron)];
+    let Counts {
+        started,
+        late,
+        forbidden,
+        paused,
+    } = state.counts;
+    lines.push(format!(
+        "  slots      {started} started, {late} late, {forbidden} forbidden, {paused} paused"
+    ));
+    let running = state.running.iter();
+    lines.extend(running.map(|id| format!("  runs       {id}")));
+    lines.extend(state.open.map(|at| format!("  open       {at}")));
+    let paused = state.paused.iter();
+    lines.extend(
+        paused.map(|paused| format!("  paused     by {} since {:.0}", paused.by, paused.since)),
+    );
+    let orphan = state.orphan.iter();
+    lines.extend(orphan.map(|since| format!("  orphaned   since {since:.0}")));
+    let trouble = state.trouble.iter();
+    lines.extend(trouble.map(|why| format!("  held       {why}")));
+    lines
+}

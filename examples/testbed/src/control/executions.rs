@@ -1,0 +1,145 @@
+//! Workflows on the control socket: the requests and answers, and their handlers.
+
+use axum::{
+    Json, Router,
+    extract::{ConnectInfo, Path, State},
+    routing::get,
+};
+use control_plane::workflow::{
+    Ended, Entry, Execution, ExecutionId, MachineName, Operation, Outcome, Say, ScheduleState,
+    Start, StateName,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Refusal, Said,
+    answer::{Answer, Peer, Shared, spoken},
+};
+
+/// The start of an execution, as an operator asks for it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StartWorkflow {
+    /// The workflow, its key and its input. For an operation: its name and its key.
+    pub start: Start,
+    /// The operation to run under the name of the workflow. None: the workflow is a registered one.
+    pub operation: Option<Operation>,
+    /// Name and reason given by the operator.
+    pub said: Said,
+}
+
+/// The execution that a start has begun, or that its key had begun before.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Begun {
+    /// Its id.
+    pub id: ExecutionId,
+    /// True if this start began it.
+    pub new: bool,
+    /// How it ended. None: it is live.
+    pub outcome: Option<Outcome>,
+}
+
+/// An execution with its log. One of `live` and `ended` is there, if the execution is known.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Shown {
+    /// The execution, if it is live.
+    pub live: Option<Execution>,
+    /// The execution, if it has ended.
+    pub ended: Option<Ended>,
+    /// Its log, oldest entry first.
+    pub log: Vec<Entry>,
+}
+
+/// A word for an execution.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum WordToExecution {
+    /// Chooses an option of a question.
+    Answer {
+        /// The machine that asks.
+        machine: MachineName,
+        /// The option.
+        option: StateName,
+    },
+    /// Cleans up and ends.
+    Cancel,
+    /// Sets machines, and all that depend on them, back to their first state.
+    Restart(Vec<MachineName>),
+    /// Calls a function again that is parked, because the control plane died while it was in flight.
+    Replay(MachineName),
+}
+
+impl From<WordToExecution> for Say {
+    fn from(word: WordToExecution) -> Self {
+        match word {
+            WordToExecution::Answer { machine, option } => Self::answer(machine, option),
+            WordToExecution::Cancel => Self::Cancel,
+            WordToExecution::Restart(machines) => Self::Restart(machines),
+            WordToExecution::Replay(machine) => Self::Replay(machine),
+        }
+    }
+}
+
+/// Returns the routes of this module.
+pub(super) fn routes() -> Router<Shared> {
+    Router::new()
+        .route("/executions", get(executions).post(start))
+        .route("/executions/{id}", get(execution))
+        .route("/schedules", get(schedules))
+}
+
+async fn start(
+    State(shared): State<Shared>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    Json(wanted): Json<StartWorkflow>,
+) -> Answer<Begun> {
+    let StartWorkflow {
+        start,
+        operation,
+        said,
+    } = wanted;
+    let by = spoken(peer, said)?;
+    let started = match operation {
+        None => shared.handle.start(start, by).await?,
+        Some(operation) => {
+            let no_key =
+                || Refusal::Other("an operation needs a key: it runs once for each".into());
+            let key = start.key.ok_or_else(no_key)?;
+            let run = shared
+                .handle
+                .run_operation(start.workflow, &operation, key, by);
+            run.await?
+        }
+    };
+    Ok(Json(Begun {
+        id: started.id,
+        new: started.new,
+        outcome: started.outcome,
+    }))
+}
+
+async fn executions(State(shared): State<Shared>) -> Answer<Vec<Execution>> {
+    Ok(Json(shared.handle.executions().await?))
+}
+
+async fn execution(State(shared): State<Shared>, Path(id): Path<String>) -> Answer<Shown> {
+    let id: ExecutionId = id
+        .parse()
+        .map_err(|error| Refusal::Other(format!("{error}")))?;
+    let live = shared.handle.execution(&id).await?;
+    let ended = match live {
+        Some(_) => None,
+        None => shared.handle.ended_execution(&id).await?,
+    };
+    if live.is_none() && ended.is_none() {
+        return Err(
+            Refusal::Other(format!("there is no execution {id}: see `workflow list`")).into(),
+        );
+    }
+    let log = shared.handle.execution_log(&id).await?;
+    Ok(Json(Shown { live, ended, log }))
+}
+
+async fn schedules(State(shared): State<Shared>) -> Answer<Vec<ScheduleState>> {
+    Ok(Json(shared.handle.schedules().await?))
+}
