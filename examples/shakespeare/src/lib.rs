@@ -5,6 +5,7 @@
 //! - [`plane`]: assembles the control plane, with the health rule of `health`. Start reading there.
 //! - [`model`]: the manifest, its assets, and the generator that makes the assets.
 //! - [`plugins`]: for each asset type, how an asset is compared with production and pushed.
+//! - `workflows`: what happens once, in an order: a season, operations that resize clusters, an index that stays fresh.
 //! - [`demo`]: a scripted session, judged from outside.
 
 pub mod demo;
@@ -14,5 +15,6 @@ pub mod plane;
 #[cfg(feature = "planted-faults")]
 mod planted;
 pub mod plugins;
+mod workflows;
 
 pub use plane::Shakespeare;

@@ -97,3 +97,8 @@ fn limit_acknowledged_too_early_is_noticed() {
 fn errors_in_a_balancers_own_counters_are_noticed() {
     noticed_in_production("balancer-errs", "halved", "job and balancer halved");
 }
+
+#[test]
+fn forgotten_keys_of_the_press_are_noticed() {
+    noticed_in_production("press-forgets", "printed", "a season printed");
+}

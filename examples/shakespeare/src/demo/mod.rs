@@ -4,8 +4,9 @@
 
 mod intent;
 mod steps;
+mod workflows;
 
-use std::process::ExitCode;
+use std::{collections::BTreeMap, process::ExitCode, time::Duration};
 
 use testbed::{
     judge::{self, Dice, play},
@@ -13,8 +14,14 @@ use testbed::{
     voice::say,
 };
 
-use self::steps::Step;
+use self::{
+    steps::{Part, Step},
+    workflows::slots::schedules,
+};
 use crate::model::{Canary, Cluster, Global, Manifest, Rollout};
+
+/// Maximum time for one part of the session.
+const PART: Duration = Duration::from_secs(300);
 
 /// The session of this demo, which edits the manifest of the service.
 type Session = judge::Session<Manifest>;
@@ -28,6 +35,9 @@ pub struct Options {
     /// Seed for the order of the steps, the killed processes and the times of kills.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Play only this part. Default: all parts, in one session.
+    #[arg(long, value_enum)]
+    part: Option<Part>,
     /// Play only these steps, with the steps that belong to them, the beginning and the end.
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Step>,
@@ -38,15 +48,19 @@ pub struct Options {
 ///
 /// # Errors
 /// When the temporary directory cannot be created.
-pub async fn run(Options { seed, only }: Options) -> Result<ExitCode, Failure> {
+pub async fn run(Options { seed, part, only }: Options) -> Result<ExitCode, Failure> {
     let dir = tempfile::Builder::new().prefix("shakespeare-").tempdir()?;
     let mut dice = Dice::new(seed);
-    let steps = Step::in_some_order(&mut dice, &only);
+    let steps = Step::in_some_order(&mut dice, part, &only);
     say(format_args!("seed {seed}, in {}", dir.path().display()));
     say("");
     let mut manifest = manifest();
     dice.shuffle(&mut manifest.rollout.domains);
-    if play::run(dir.path(), dice, manifest, steps).await {
+    if steps.contains(&Step::OnTime) {
+        manifest.schedules = schedules();
+    }
+    let within = part.map_or(2 * PART, |_| PART);
+    if play::run(dir.path(), dice, manifest, steps, within).await {
         return Ok(ExitCode::SUCCESS);
     }
     say(format_args!("this was the session of seed {seed}"));
@@ -75,6 +89,8 @@ fn manifest() -> Manifest {
             ..Rollout::default()
         },
         global: Global { max_capacity: 48 },
+        index: None,
+        schedules: BTreeMap::new(),
         clusters: CLUSTERS
             .map(|name| (name.to_owned(), cluster.clone()))
             .into(),

@@ -7,15 +7,18 @@ use control_plane::{
         Problems,
     },
     sdk::Located,
+    workflow::{CronOperation, History, Operation, PipelineStep, Schedule},
 };
+use serde_json::json;
+
 use prodspec::{DependsOn, Edge, ImpactedDomains, Owner, PhysicalCluster, RolloutPolicyRef};
 
 use super::{
     POLICY, SOURCE,
-    manifest::{Cluster, Manifest, Placed},
+    manifest::{Cluster, Manifest, Performances, Placed},
     payload::{
-        DatabaseSchema, FailureDomain, FrontendJob, GlobalBalancer, LoadBalancer, Share,
-        balancer_unit, job_unit,
+        DatabaseSchema, FailureDomain, FreshIndex, FrontendJob, GlobalBalancer, LoadBalancer,
+        Share, balancer_unit, job_unit,
     },
 };
 
@@ -34,6 +37,8 @@ impl Generator for ShakespeareModel {
             .makes::<LoadBalancer>()
             .makes::<GlobalBalancer>()
             .makes::<DatabaseSchema>()
+            .makes::<FreshIndex>()
+            .makes::<CronOperation>()
             .makes::<FailureDomain>()
             .makes::<RolloutPolicy>()
     }
@@ -59,6 +64,14 @@ impl Shakespeare<'_> {
         self.policy(out)?;
         out.asset(self.database()?, whole.clone())?;
         out.asset(self.global()?, whole)?;
+        if let Some(index) = &self.manifest.index {
+            let index = self.owned(AssetId::new("index")?)?.payload(index)?;
+            out.asset(index, self.document.provenance_at("index"))?;
+        }
+        for (name, performances) in &self.manifest.schedules {
+            let at = self.document.provenance_at("schedules");
+            out.asset(self.schedule(name, performances)?, at)?;
+        }
         for (name, cluster) in &self.manifest.clusters {
             let at = self.document.provenance_at(&*cluster.path);
             if let Err(why) = check_name(name) {
@@ -161,6 +174,22 @@ impl Shakespeare<'_> {
         };
         let database = self.owned(AssetId::new("database")?)?.payload(&payload)?;
         Ok(database.addon(&ImpactedDomains::Global)?)
+    }
+
+    fn schedule(&self, name: &str, wanted: &Performances) -> Result<AssetBuilder, Problems> {
+        let works = json!({ "works": [name], "secs": wanted.secs });
+        let steps = [
+            PipelineStep::new("bill", "print").input(works.clone()),
+            PipelineStep::new("play", "perform").input(works),
+        ];
+        let payload = CronOperation {
+            schedule: Schedule::new(&wanted.cron),
+            starting_deadline_secs: None,
+            concurrency: wanted.concurrency,
+            history: History::default(),
+            template: Operation::pipeline(steps),
+        };
+        Ok(self.owned(id("cron", name)?)?.payload(&payload)?)
     }
 
     fn owned(&self, id: AssetId) -> Result<AssetBuilder, Problems> {

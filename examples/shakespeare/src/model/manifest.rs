@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use control_plane::sdk::Located;
+use control_plane::{sdk::Located, workflow::Concurrency};
 use serde::{Deserialize, Serialize};
 
-use super::Rollout;
+use super::{FreshIndex, Rollout};
 
 /// The whole manifest: everything about the service, in one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +25,12 @@ pub struct Manifest<C = Cluster> {
     pub rollout: Rollout,
     /// The balancer in front of all clusters.
     pub global: Global,
+    /// The index of all texts. None: there is no index.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<FreshIndex>,
+    /// What is printed and performed at the times of a cron expression, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub schedules: BTreeMap<String, Performances>,
     /// The clusters of the service, by name.
     pub clusters: BTreeMap<String, C>,
 }
@@ -38,6 +44,19 @@ pub(super) type Placed = Manifest<Located<Cluster>>;
 pub struct Global {
     /// Maximum number of requests in flight. Further requests wait.
     pub max_capacity: u32,
+}
+
+/// Performances at the times of a cron expression.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Performances {
+    /// The times, as a cron expression of five fields, in UTC.
+    pub cron: String,
+    /// What happens at a time at which the performance before is not over.
+    #[serde(default)]
+    pub concurrency: Concurrency,
+    /// Length of a performance, in seconds.
+    pub secs: u64,
 }
 
 /// One cluster of the service.
@@ -77,9 +96,17 @@ impl Manifest {
         // JSON is valid YAML. If it could not be written, reading would fail, because the section is required.
         let rollout = serde_json::to_string(&self.rollout).unwrap_or_default();
         let mut text = format!(
-            "owner: {:?}\nversion: {:?}\nschema: {}\nflags: {:?}\nrollout: {rollout}\nglobal:\n  max_capacity: {}\nclusters:\n",
+            "owner: {:?}\nversion: {:?}\nschema: {}\nflags: {:?}\nrollout: {rollout}\nglobal:\n  max_capacity: {}\n",
             self.owner, self.version, self.schema, self.flags, self.global.max_capacity
         );
+        if let Some(FreshIndex { max_age_secs }) = self.index {
+            text.push_str(&format!("index:\n  max_age_secs: {max_age_secs}\n"));
+        }
+        if !self.schedules.is_empty() {
+            let schedules = serde_json::to_string(&self.schedules).unwrap_or_default();
+            text.push_str(&format!("schedules: {schedules}\n"));
+        }
+        text.push_str("clusters:\n");
         for (name, cluster) in &self.clusters {
             text.push_str(&format!(
                 "  {name}:\n    replicas: {}\n    capacity_per_task: {}\n    balancer_capacity: {}\n",

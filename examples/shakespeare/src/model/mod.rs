@@ -22,10 +22,10 @@ mod payload;
 mod rollout;
 
 pub use generate::ShakespeareModel;
-pub use manifest::{Cluster, Global, Manifest, Turndown};
+pub use manifest::{Cluster, Global, Manifest, Performances, Turndown};
 pub use payload::{
-    DatabaseSchema, FailureDomain, FrontendJob, GlobalBalancer, LoadBalancer, Share, balancer_unit,
-    cluster_of, job_unit,
+    DatabaseSchema, FailureDomain, FreshIndex, FrontendJob, GlobalBalancer, LoadBalancer, Share,
+    balancer_unit, cluster_of, job_unit,
 };
 pub use rollout::{Canary, Rollout, Wave};
 
@@ -62,6 +62,11 @@ pub fn global_type() -> AssetType<GlobalBalancer> {
 /// Returns the asset type of the database schema.
 pub fn schema_type() -> AssetType<DatabaseSchema> {
     AssetType::new().valid(DatabaseSchema::check)
+}
+
+/// Returns the asset type of the index.
+pub fn index_type() -> AssetType<FreshIndex> {
+    AssetType::new().valid(FreshIndex::check)
 }
 
 /// Returns the asset type of failure domains. They are modelled only: no plugin pushes them.

@@ -173,6 +173,30 @@ impl GlobalBalancer {
     }
 }
 
+/// Least age that an index may reach, in seconds: twice what a run and a new start of the control plane take.
+const YOUNGEST: u64 = 10;
+
+/// Payload of the index of all texts, which is made anew again and again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FreshIndex {
+    /// Age that the index never reaches, in seconds, at least 10.
+    pub max_age_secs: u64,
+}
+
+impl Message for FreshIndex {
+    const TYPE: &'static str = "shakespeare.v1.FreshIndex";
+}
+
+impl FreshIndex {
+    pub(super) fn check(&self, view: &AssetView<'_>, problems: &mut Problems) {
+        if self.max_age_secs < YOUNGEST {
+            let message = format!("{} s: use {YOUNGEST} s or more", self.max_age_secs);
+            problems.push(view.problem(message).field("payload.max_age_secs"));
+        }
+    }
+}
+
 /// Payload of the database schema: all clusters read from this database.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

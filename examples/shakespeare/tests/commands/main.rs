@@ -11,6 +11,7 @@ mod rollout;
 mod service;
 mod socket;
 mod terminal;
+mod workflow;
 
 use std::{fs, path::PathBuf};
 

@@ -13,7 +13,57 @@ use testbed::judge::{
     trials::{cuts, drift, kills, turnup},
 };
 
-use super::{Manifest, Session};
+use super::{
+    Manifest, Session,
+    workflows::{edited, fresh, poison, seasons, slots},
+};
+
+/// A part of the demo, which can be played alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Part {
+    /// Edits, crashes, drift, removals and rollouts.
+    Rollouts,
+    /// Workflows, operations and schedules.
+    Workflows,
+}
+
+impl Part {
+    /// Returns the steps that can be played in any order, in groups of steps that belong together.
+    fn groups(self) -> &'static [&'static [Step]] {
+        use Step as S;
+        match self {
+            Self::Rollouts => &[
+                &[S::KillFrontends],
+                &[S::KillBalancer],
+                &[S::ScaledByHand],
+                &[S::CellKilled],
+                &[S::Halved, S::Doubled],
+                &[S::Cut],
+                &[S::Removed],
+                &[S::TooManyRemoved, S::TurnedDown],
+                &[S::PlaneKilled],
+                &[S::VersionTwo],
+                &[S::VersionThree, S::VersionFour],
+                &[S::KilledMidRollout],
+                &[S::PolicyChanged],
+                &[S::Promoted],
+                &[S::Limited],
+                &[S::Emergency],
+            ],
+            Self::Workflows => &[
+                &[S::Printed],
+                &[S::CleanedUp],
+                &[S::Cancelled],
+                &[S::Restarted],
+                &[S::Resized],
+                &[S::HandsOff],
+                &[S::Poison],
+                &[S::Fresh],
+                &[S::OnTime],
+            ],
+        }
+    }
+}
 
 /// A step of the demo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -38,40 +88,40 @@ pub(super) enum Step {
     Promoted,
     Limited,
     Emergency,
+    Printed,
+    CleanedUp,
+    Cancelled,
+    Restarted,
+    Resized,
+    HandsOff,
+    Poison,
+    Fresh,
+    OnTime,
     Client,
     Capacity,
     Down,
 }
 
 impl Step {
-    /// Returns the steps: the first one, then the others in a random order, then the last ones. If `only` is not empty,
-    /// the others are only the groups that contain one of these steps.
-    pub(super) fn in_some_order(dice: &mut Dice, only: &[Self]) -> Vec<Self> {
-        let mut free = vec![
-            &[Self::KillFrontends][..],
-            &[Self::KillBalancer],
-            &[Self::ScaledByHand],
-            &[Self::CellKilled],
-            &[Self::Halved, Self::Doubled],
-            &[Self::Cut],
-            &[Self::Removed],
-            &[Self::TooManyRemoved, Self::TurnedDown],
-            &[Self::PlaneKilled],
-            &[Self::VersionTwo],
-            &[Self::VersionThree, Self::VersionFour],
-            &[Self::KilledMidRollout],
-            &[Self::PolicyChanged],
-            &[Self::Promoted],
-            &[Self::Limited],
-            &[Self::Emergency],
-        ];
+    /// Returns the steps: the first one, then the others in a random order, then the last ones. Without a `part`, those
+    /// of all parts. If `only` is not empty, the others are only the groups that contain one of these steps.
+    pub(super) fn in_some_order(dice: &mut Dice, part: Option<Part>, only: &[Self]) -> Vec<Self> {
+        let parts = [Part::Rollouts, Part::Workflows].into_iter();
+        let parts = parts.filter(|it| part.is_none_or(|part| part == *it));
+        let mut free: Vec<&[Self]> = parts.flat_map(Part::groups).copied().collect();
         dice.shuffle(&mut free);
+        let at = |free: &[&[Self]], first| free.iter().position(|steps| steps[0] == first);
         // Version 2 must come before version 3.
-        let at = |first: Self| free.iter().position(|steps| steps[0] == first);
-        if let (Some(two), Some(three)) = (at(Self::VersionTwo), at(Self::VersionThree))
+        if let (Some(two), Some(three)) =
+            (at(&free, Self::VersionTwo), at(&free, Self::VersionThree))
             && three < two
         {
             free.swap(two, three);
+        }
+        // The schedules run beside all other steps.
+        if let Some(slots) = at(&free, Self::OnTime) {
+            let slots = free.remove(slots);
+            free.push(slots);
         }
         let asked = |steps: &&[Self]| only.is_empty() || steps.iter().any(|it| only.contains(it));
         free.retain(asked);
@@ -102,6 +152,15 @@ impl Step {
             Self::Promoted => promoted::promoted(session).await,
             Self::Limited => limited::limited(session).await,
             Self::Emergency => policy::emergency(session).await,
+            Self::Printed => seasons::printed(session).await,
+            Self::CleanedUp => seasons::cleaned_up(session).await,
+            Self::Cancelled => seasons::cancelled(session).await,
+            Self::Restarted => seasons::restarted(session).await,
+            Self::Resized => edited::resized(session).await,
+            Self::HandsOff => edited::hands_off(session).await,
+            Self::Poison => poison::parked(session).await,
+            Self::Fresh => fresh::index(session).await,
+            Self::OnTime => slots::on_time(session).await,
             Self::Client => session.judge_client().await,
             Self::Capacity => turnup::capacity(session),
             Self::Down => turnup::down(session).await,
@@ -132,6 +191,15 @@ impl play::Step<Manifest> for Step {
             Self::Promoted => "waves, promoted by command",
             Self::Limited => "limits on assets in flight",
             Self::Emergency => "an emergency under alert",
+            Self::Printed => "a season printed",
+            Self::CleanedUp => "a failed season cleaned up",
+            Self::Cancelled => "a season cancelled",
+            Self::Restarted => "two branches restarted",
+            Self::Resized => "resized by an operation",
+            Self::HandsOff => "hands off a person's edit",
+            Self::Poison => "an input that aborts",
+            Self::Fresh => "an index that stays fresh",
+            Self::OnTime => "schedules on time",
             Self::Client => "the client",
             Self::Capacity => "demand within capacity",
             Self::Down => "down",
