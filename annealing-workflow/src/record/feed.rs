@@ -35,9 +35,9 @@ pub struct Told {
 pub struct FeedPosition(pub(crate) Arc<str>);
 
 impl FeedPosition {
-    /// The place of a commit of the lane that put up this fence.
-    pub(crate) fn new(fence: u64, commit: u64) -> Self {
-        Self(format!("{fence:020}-{commit:020}").into())
+    /// The place of a part of a commit of the lane that put up this fence.
+    pub(crate) fn new(fence: u64, commit: u64, part: usize) -> Self {
+        Self(format!("{fence:020}-{commit:020}-{part:04}").into())
     }
 }
 

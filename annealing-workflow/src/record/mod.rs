@@ -16,7 +16,7 @@
 //! | `workflow-watched/{p}/{watch} {asset}` | what a watch knows of an asset: [`WatchedRecord`](crate::watch::WatchedRecord) | when nothing of it waits or runs |
 //! | `workflow-changed/{p}/{id}` | the assets that a run of a watch is about | with the execution |
 //! | `workflow-log/{p}/{id} {n}` | log entries of one commit, from the number n on | with the execution |
-//! | `workflow-feed/{p}/{fence}-{n}` | the log entries of one commit, of all executions | after seven days |
+//! | `workflow-feed/{p}/{fence}-{n}-{part}` | the log entries of one commit, of all executions | after seven days |
 //! | `workflow-listener/{p}/{name}` | how far a listener has heard the feed | never |
 
 mod execution;

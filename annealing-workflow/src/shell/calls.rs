@@ -4,6 +4,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use control_plane_runtime::{Runtime, call};
@@ -26,7 +27,7 @@ use crate::{
 };
 
 /// Time for an answer of a probe or of the dispatch stack.
-const LOOK: std::time::Duration = std::time::Duration::from_secs(10);
+const LOOK: Duration = Duration::from_secs(10);
 
 /// Makes the calls of one ownership. Those in flight are dropped with it.
 pub(super) struct Calls<R> {
@@ -108,6 +109,11 @@ impl<R: Runtime> Calls<R> {
         }
     }
 
+    /// What telling keys needs.
+    pub(super) fn keys(&self) -> (Arc<Workflows<R>>, UnboundedSender<Input>) {
+        (self.workflows.clone(), self.sender.clone())
+    }
+
     fn run(&self, no: CallNo, run: Run) {
         let Some(function) = self.workflows.functions.get(&run.function).cloned() else {
             return self.answer(
@@ -133,6 +139,11 @@ impl<R: Runtime> Calls<R> {
             .await
             {
                 Err(error) => Err(error),
+                // The process stood still until then. The function was not called, so this is no failure of it.
+                Ok(_) if workflows.runtime.now().mono >= until => {
+                    let why = "the deadline of the call passed before it began";
+                    Err(plugin::Error::throttled(why, Duration::ZERO))
+                }
                 Ok(request) => {
                     let called = async move { function.run(request).await };
                     match call_until(&workflows, until, called).await {
@@ -195,7 +206,7 @@ impl<R: Runtime> Calls<R> {
 }
 
 /// Tells the kernel what the store knows of the keys of these starts, which an answer asks for.
-async fn tell_keys<R: Runtime>(
+pub(super) async fn tell_keys<R: Runtime>(
     workflows: &Workflows<R>,
     sender: &UnboundedSender<Input>,
     starts: &[Start],

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use control_plane_runtime::Runtime;
 use control_plane_store::records::Holder;
 use futures::future::BoxFuture;
-use plugin_sdk::{BoxError, plugin};
+use plugin_sdk::{BoxError, plugin, with_causes};
 
-use super::calls::Calls;
+use super::calls::{Calls, tell_keys};
 use crate::kernel::{CallNo, Event, PreparedEdit};
 
 /// Why an edit is not made without the port to intent.
@@ -17,11 +17,18 @@ const NO_INTENT: &str =
 impl<R: Runtime> Calls<R> {
     pub(super) fn edit(&self, no: CallNo, edit: PreparedEdit) {
         let intent = self.intent.clone();
+        let (workflows, sender) = self.keys();
         self.spawn(no, async move {
-            let answer = match intent {
+            let mut answer = match intent {
                 Some(intent) => intent.edit(&edit).await,
                 None => Err(plugin::Error::permanent(NO_INTENT)),
             };
+            // What starts with the edit may have been started long ago, under a key that only the store knows.
+            if answer.is_ok()
+                && let Err(error) = tell_keys(&workflows, &sender, &edit.edit.starts).await
+            {
+                answer = Err(plugin::Error::transient(with_causes(&error)));
+            }
             Event::Edited(no, answer)
         });
     }

@@ -15,8 +15,12 @@ use crate::{
 
 /// Time for which the feed is kept.
 pub(super) const KEPT: SignedDuration = SignedDuration::from_hours(7 * 24);
+/// Greatest size of a part in bytes, unless it has one entry alone.
+const PART: usize = 256 * 1024;
 /// Number of commits that are read at once.
 const PAGE: usize = 100;
+/// Wait before the store is read again that could not be read.
+const AGAIN: Duration = Duration::from_secs(1);
 /// Longest time after which a follower looks into the store without being told: another process may write it.
 const LOOK: Duration = Duration::from_secs(5);
 
@@ -35,19 +39,26 @@ impl<R: Runtime> Workflows<R> {
     /// changes of owner. `after`: goes on after this place; `None` begins with the oldest that is kept, which is seven days
     /// old. Works in every process that has the store.
     ///
-    /// An error of the store ends nothing: the next item is read again.
+    /// An error of the store ends nothing: after a second it is read again.
     pub fn follow(
         self: &Arc<Self>,
         after: Option<FeedPosition>,
     ) -> impl Stream<Item = Result<Heard, Error>> + Send + 'static {
         let ours = self.clone();
-        let pages = stream::unfold(after, move |after| {
+        let pages = stream::unfold((after, false), move |(after, failed)| {
             let ours = ours.clone();
             async move {
-                let page = ours.newer(after.as_ref()).await;
+                let page = match failed {
+                    true => {
+                        ours.runtime.sleep(AGAIN).await;
+                        ours.newer(after.as_ref()).await
+                    }
+                    false => ours.newer(after.as_ref()).await,
+                };
+                let failed = page.is_err();
                 let last = page.as_ref().ok().and_then(|page| page.last());
                 let next = last.map(|heard| heard.position.clone()).or(after);
-                Some((page, next))
+                Some((page, (next, failed)))
             }
         });
         pages.flat_map(|page| match page {
@@ -79,12 +90,18 @@ impl<R: Runtime> Workflows<R> {
         let page = self.store.scan(range, PAGE).await?;
         let heard = page.rows.iter().map(|(row, stored)| {
             let name = row.as_str().rsplit('/').next().unwrap_or_default();
-            Ok(Heard {
-                position: FeedPosition(name.into()),
-                told: record::decode::<FeedRecord>(row, stored)?.value.0,
-            })
+            let told = match record::decode::<FeedRecord>(row, stored) {
+                Ok(read) => read.value.0,
+                // A newer program version wrote it, or it is damaged. What is after it is heard.
+                Err(error) => {
+                    tracing::warn!(%error, "a part of the feed of executions cannot be read; it is left out");
+                    Vec::new()
+                }
+            };
+            let position = FeedPosition(name.into());
+            Heard { position, told }
         });
-        heard.collect()
+        Ok(heard.collect())
     }
 
     /// The last place of the feed. `None`: it is empty.
@@ -99,30 +116,48 @@ impl<R: Runtime> Workflows<R> {
         }
     }
 
-    /// The writes that remove what is too old of the feed.
-    pub(super) async fn old_feed(&self, now: Timestamp) -> Result<Vec<Write>, Error> {
+    /// The writes that remove what is too old of the feed, of the parts after a place. Empty: nothing is left to remove.
+    pub(super) async fn old_feed(
+        &self,
+        after: Option<&FeedPosition>,
+        now: Timestamp,
+    ) -> Result<(Vec<Write>, Option<FeedPosition>), Error> {
         let kept_since = now.checked_sub(KEPT).unwrap_or(Timestamp::MIN);
-        let page = self.page(None).await?.into_iter();
+        let page = self.page(after).await?.into_iter();
         let is_old = |heard: &Heard| heard.told.iter().all(|told| told.entry.at < kept_since);
-        let old = page.take_while(is_old);
-        let gone =
-            old.map(|heard| record::delete::<FeedRecord>(&self.partition, &heard.position.0));
-        Ok(gone.collect())
+        let mut last = None;
+        let gone = page.take_while(is_old).map(|heard| {
+            let write = record::delete::<FeedRecord>(&self.partition, &heard.position.0);
+            last = Some(heard.position);
+            write
+        });
+        Ok((gone.collect(), last))
     }
 }
 
-/// What a commit with these records adds to the feed. `None`: nothing.
-pub(super) fn told(records: &[Record]) -> Option<FeedRecord> {
-    let told = records.iter().flat_map(|record| match record {
-        Record::Log(execution, _, log) => {
-            let told = |entry: &crate::record::Entry| Told {
+/// What a commit with these records adds to the feed, in parts that fit into a value of the store.
+pub(super) fn told(records: &[Record]) -> Vec<FeedRecord> {
+    let mut parts: Vec<FeedRecord> = Vec::new();
+    let mut size = PART;
+    for record in records {
+        let Record::Log(execution, _, log) = record else {
+            continue;
+        };
+        for entry in &log.0 {
+            let told = Told {
                 execution: execution.clone(),
                 entry: entry.clone(),
             };
-            log.0.iter().map(told).collect()
+            let bytes = serde_json::to_vec(&told).map_or(0, |json| json.len());
+            if size + bytes > PART {
+                parts.push(FeedRecord(Vec::new()));
+                size = 0;
+            }
+            size += bytes;
+            if let Some(part) = parts.last_mut() {
+                part.0.push(told);
+            }
         }
-        _ => Vec::new(),
-    });
-    let told: Vec<Told> = told.collect();
-    (!told.is_empty()).then_some(FeedRecord(told))
+    }
+    parts
 }

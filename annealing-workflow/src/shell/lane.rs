@@ -328,15 +328,17 @@ impl<R: Runtime> Session<R> {
     /// The writes of one commit, with what it adds to the feed.
     fn made(&self, commit: CommitNo, records: Vec<Record>) -> Result<Vec<Write>, Error> {
         let partition = &self.workflows.partition;
-        let feed = feed::told(&records).map(|told| {
-            let name = FeedPosition::new(self.fence.0, commit.0).to_string();
+        let feed = feed::told(&records).into_iter().enumerate();
+        let feed = feed.map(|(part, told)| {
+            let name = FeedPosition::new(self.fence.0, commit.0, part).to_string();
             record::put(partition, &name, &told)
         });
+        let feed = feed.collect::<Result<Vec<_>, _>>()?;
         let made = records
             .into_iter()
             .map(|record| writes(partition, &self.rewrites, record));
         let mut made = made.collect::<Result<Vec<_>, _>>()?.concat();
-        made.extend(feed.transpose()?);
+        made.extend(feed);
         Ok(made)
     }
 

@@ -5,7 +5,11 @@ use std::{sync::Arc, time::Duration};
 use control_plane_runtime::{Runtime, timeout_at};
 use control_plane_store::{record, records::By};
 use futures::{StreamExt, channel::mpsc::UnboundedSender, future};
-use plugin_sdk::{BoxError, Mono, operation::StartCause, with_causes};
+use plugin_sdk::{
+    BoxError, Mono,
+    operation::{Start, StartCause},
+    with_causes,
+};
 
 use super::{
     Input,
@@ -14,7 +18,7 @@ use super::{
     handle::{AskError, Handle},
     listener::Listener,
 };
-use crate::record::{FeedPosition, ListenerRecord, What};
+use crate::record::{FeedPosition, ListenerRecord, Told, What};
 
 /// Wait before a listener begins again that could not read or write.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -96,7 +100,7 @@ impl<R: Runtime> Ear<'_, R> {
             return Ok(stored.value.heard);
         }
         let last = self.workflows.last_place().await?;
-        let last = last.unwrap_or_else(|| FeedPosition::new(0, 0));
+        let last = last.unwrap_or_else(|| FeedPosition::new(0, 0, 0));
         self.store(&last);
         Ok(last)
     }
@@ -112,33 +116,60 @@ impl<R: Runtime> Ear<'_, R> {
 
     async fn react(&self, heard: &Heard) -> Result<(), BoxError> {
         for (n, told) in heard.told.iter().enumerate() {
-            let ended = match told.entry.what {
-                What::Ended(_) => self.handle.ended(&told.execution).await?,
-                _ => None,
-            };
-            let Some(mut start) = self.listener.hears(told, ended.as_ref()) else {
-                continue;
-            };
-            let (name, position) = (&self.listener.name, &heard.position);
-            start
-                .key
-                .get_or_insert(format!("{name} {position} {n}").into());
-            let mut chain = ended.map(|ended| ended.live.chain).unwrap_or_default();
-            chain.push(told.execution.to_string());
-            let cause = StartCause::Listener {
-                name: name.to_string(),
-                ended: told.execution.clone(),
-            };
-            let by = By::new(format!("listener {name}"), told.execution.to_string());
-            match self.handle.start_in_chain(start, cause, chain, by).await {
-                Ok(_) => {}
-                // It would be refused again.
-                Err(AskError::Refused(refused)) if !refused.passes() => {
-                    tracing::warn!(partition = %self.workflows.partition, listener = %name, execution = %told.execution, error = with_causes(&refused), "the start of a listener is refused");
+            let ended = self.handle.ended(&told.execution).await?;
+            let chain = match &ended {
+                Some(ended) => ended.live.chain.clone(),
+                None => {
+                    let live = self.handle.live(&told.execution).await?;
+                    live.map(|live| live.live.chain).unwrap_or_default()
                 }
-                Err(error) => return Err(error.into()),
+            };
+            let is_end = matches!(told.entry.what, What::Ended(_));
+            // It may be live again, or have ended once more: then this end is not known any more.
+            let ended = ended.filter(|ended| is_end && ended.ended == told.entry.at);
+            if is_end && ended.is_none() {
+                tracing::warn!(partition = %self.workflows.partition, listener = %self.listener.name, execution = %told.execution, "a listener cannot hear an end that is not kept any more");
+            }
+            // A bug of the listener must not end the lane.
+            let hears = || self.listener.hears(told, ended.as_ref());
+            let start = std::panic::catch_unwind(std::panic::AssertUnwindSafe(hears));
+            match start {
+                Ok(Some(start)) => self.start(heard, n, told, chain, start).await?,
+                Ok(None) => {}
+                Err(_) => {
+                    tracing::error!(partition = %self.workflows.partition, listener = %self.listener.name, execution = %told.execution, "a listener panicked; the entry is left out");
+                }
             }
         }
         Ok(())
+    }
+
+    async fn start(
+        &self,
+        heard: &Heard,
+        n: usize,
+        told: &Told,
+        mut chain: Vec<String>,
+        mut start: Start,
+    ) -> Result<(), BoxError> {
+        let (name, position) = (&self.listener.name, &heard.position);
+        start
+            .key
+            .get_or_insert(format!("{name} {position} {n}").into());
+        chain.push(told.execution.to_string());
+        let cause = StartCause::Listener {
+            name: name.to_string(),
+            ended: told.execution.clone(),
+        };
+        let by = By::new(format!("listener {name}"), told.execution.to_string());
+        match self.handle.start_in_chain(start, cause, chain, by).await {
+            Ok(_) => Ok(()),
+            // It would be refused again.
+            Err(AskError::Refused(refused)) if !refused.passes() => {
+                tracing::warn!(partition = %self.workflows.partition, listener = %name, execution = %told.execution, error = with_causes(&refused), "the start of a listener is refused");
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 }

@@ -33,7 +33,7 @@ pub struct Listener {
 
 impl Listener {
     /// Makes a listener that starts what `hears` returns for an entry of the feed. The function is called again for the same
-    /// entry after a crash.
+    /// entry after a crash. It must not block; an entry at which it panics is left out.
     pub fn new(
         name: impl Into<Arc<str>>,
         hears: impl Fn(&Told) -> Option<Start> + Send + Sync + 'static,
@@ -44,7 +44,8 @@ impl Listener {
         }
     }
 
-    /// Makes a listener that starts what `hears` returns for an execution that has ended.
+    /// Makes a listener that starts what `hears` returns for an execution that has ended. An end that is not kept any more,
+    /// because the execution was restarted or retention has removed it, is left out, with a warning.
     pub fn on_end(
         name: impl Into<Arc<str>>,
         hears: impl Fn(&Ended) -> Option<Start> + Send + Sync + 'static,

@@ -35,7 +35,7 @@ impl<R: Runtime> Handle<R> {
         let limit = limit.min(PAGE);
         let mut found = Vec::new();
         while let Some(range) = rest.take().filter(|_| found.len() < limit) {
-            let page = store.scan(range, limit).await?;
+            let page = store.scan(range, PAGE).await?;
             for (row, stored) in &page.rows {
                 let ended = record::decode::<Ended>(row, stored)?.value;
                 // The name of another workflow may begin with this one and a hyphen.

@@ -119,7 +119,8 @@ fn not_loaded(error: incarnations::Error) -> plugin::Error {
     let message = with_causes(&error);
     match error {
         incarnations::Error::Unknown(_) => plugin::Error::permanent(message),
-        _ => plugin::Error::transient(message),
+        // No failure of the function, so it does not count.
+        _ => plugin::Error::throttled(message, STANDINGS),
     }
 }
 
@@ -140,7 +141,11 @@ async fn with_standings<R: Runtime>(
         .await;
         let told = told.flatten();
         let told = told.ok_or_else(|| {
-            plugin::Error::transient("enforcement does not tell the states of assets now")
+            // No failure of the function, so it does not count.
+            plugin::Error::throttled(
+                "enforcement does not tell the states of assets now",
+                STANDINGS,
+            )
         })?;
         for required in &mut all {
             let state = told.get(&required.asset.id()).and_then(state);

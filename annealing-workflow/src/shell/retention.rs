@@ -56,12 +56,19 @@ pub(super) fn pass<R: Runtime>(
             let writes = of_execution(&ours, &kept, now).await?;
             tell(&sender, Found::Old(kept.id, writes));
         }
-        let mut writes = old_keys(&ours, now).await?;
-        writes.extend(ours.old_feed(now).await?);
+        let writes = old_keys(&ours, now).await?;
         if !writes.is_empty() {
             tell(&sender, Found::Keys(writes));
         }
-        Ok(())
+        let mut after = None;
+        loop {
+            let (writes, last) = ours.old_feed(after.as_ref(), now).await?;
+            if last.is_none() {
+                return Ok(());
+            }
+            tell(&sender, Found::Keys(writes));
+            after = last;
+        }
     });
 }
 
