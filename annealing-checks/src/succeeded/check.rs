@@ -14,8 +14,9 @@ use serde_json::json;
 
 use crate::Types;
 
-/// Time after which a run does not count any more, unless it is set.
-const WITHIN: Duration = Duration::from_secs(24 * 3600);
+/// Time after which a run does not count any more, unless it is set. Short, because the same change may come again: what
+/// was made anew and filled since then is not in the backup.
+const WITHIN: Duration = Duration::from_secs(3600);
 /// Time between two looks at a run.
 const LOOK: Duration = Duration::from_secs(5);
 
@@ -58,8 +59,8 @@ impl Succeeded {
         }
     }
 
-    /// Sets the time after the start of a run for which it counts. Default 24 hours. After it, a change that still waits
-    /// gets another run.
+    /// Sets the time after the start of a run for which it counts. Default one hour. After it, a change that still waits
+    /// gets another run. The same change of an asset that was made anew within this time counts as the same.
     #[must_use]
     pub fn within(self, within: Duration) -> Self {
         Self { within, ..self }
@@ -78,7 +79,8 @@ impl Succeeded {
     fn counts(&self, started: Timestamp, now: Timestamp) -> bool {
         let within = SignedDuration::try_from(self.within).ok();
         let until = within.and_then(|within| started.checked_add(within).ok());
-        until.is_none_or(|until| now < until)
+        // A clock that ran ahead then must not make it count for as long.
+        started <= now && until.is_none_or(|until| now < until)
     }
 
     fn start(&self, request: &CheckRequest) -> Start {
@@ -118,7 +120,7 @@ impl CheckPlugin for Succeeded {
             let execution = &run.execution;
             return wait(format!("{execution} {why}; mend the cause and restart it"));
         }
-        let join = Join::change(self.start(&request), &request);
+        let join = Join::change(self.start(&request), &request).again(true);
         let run = self.runs.join(join).await?;
         wait(format!("{} has not ended", run.execution))
     }

@@ -42,13 +42,13 @@ async fn r40_turndown_waits_for_the_run_of_this_very_change() {
     runs.end(RunEnd::Succeeded);
     assert!(check(&backup, &request).await.delays.is_empty());
 
-    // Another change of the same asset, and the same change a day later, need another run.
+    // Another change of the same asset, and the same change an hour later, need another run.
     let mut other = request.clone();
     std::sync::Arc::make_mut(&mut other.change).digest = prodspec_model::Digest::of(b"other");
     assert!(!check(&backup, &other).await.delays.is_empty());
     assert_eq!(runs.joins().len(), 2);
     runs.end(RunEnd::Succeeded);
-    runs.set_time(NOW + Duration::from_secs(24 * 3600));
+    runs.set_time(NOW + Duration::from_secs(3600));
     assert!(!check(&backup, &request).await.delays.is_empty());
     assert_eq!(runs.joins().len(), 3);
 }
@@ -66,7 +66,7 @@ async fn r40_failed_run_delays_the_change_until_it_is_restarted_or_old() {
         "backup-0000000001 failed; mend the cause and restart it"
     );
     assert_eq!(runs.joins().len(), 1);
-    runs.set_time(NOW + Duration::from_secs(24 * 3600));
+    runs.set_time(NOW + Duration::from_secs(3600));
     check(&backup, &request).await;
     assert_eq!(runs.joins().len(), 2);
 }

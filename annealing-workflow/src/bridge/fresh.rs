@@ -52,7 +52,8 @@ impl<T: Message> AssetPlugin for FreshPlugin<T> {
     async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
         self.bridge
             .diff(&self.start.workflow, &request, |asset, runs, run| {
-                let Some(started) = run.succeeded else {
+                // A clock that ran ahead then must not make it fresh for as long.
+                let Some(started) = run.succeeded.filter(|at| *at <= runs.at) else {
                     return Ok(None);
                 };
                 let payload = asset.payload::<T>();
@@ -71,7 +72,9 @@ impl<T: Message> AssetPlugin for FreshPlugin<T> {
 
     async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
         let start = self.start.clone().input_of(&request.asset()?)?;
-        self.bridge.push(Join::push(start, &request)?).await
+        self.bridge
+            .push(Join::push(start, &request)?.again(true))
+            .await
     }
 }
 

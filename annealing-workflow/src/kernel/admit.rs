@@ -114,7 +114,15 @@ impl Lane {
             .live
             .get(&id.execution)
             .map_or(&[][..], |execution| &execution.live.claims);
-        wanted.retain(|claim| !held.contains(claim) && !at_start.contains(claim));
+        // A limit that was edited meanwhile is for those that do not hold the key yet: else its holders would wait for each
+        // other.
+        wanted.retain(|claim| {
+            let same = |other: &&Claim| match claim {
+                Claim::Exclusive(_) | Claim::AtMost(..) => other.key() == claim.key(),
+                _ => *other == claim,
+            };
+            !held.iter().chain(at_start).any(|other| same(&other))
+        });
         match self.claims.take(&id, &wanted, now.mono) {
             Ok(()) => {
                 // There may be room for one more.

@@ -19,6 +19,9 @@ use crate::record::{Entry, StepEdit, What};
 /// Time for one attempt to make an edit.
 const MAKE: std::time::Duration = std::time::Duration::from_secs(60);
 
+/// Wait before an edit of which it is not known whether it is made is made again.
+pub(super) const EDIT_AGAIN: std::time::Duration = std::time::Duration::from_secs(5);
+
 /// Time until it is looked at again whether an edit that is to be undone is made.
 const UNDER_WAY: std::time::Duration = std::time::Duration::from_secs(1);
 
@@ -154,9 +157,11 @@ impl Lane {
         };
         match answer {
             Ok(made) => self.was_edited(now, id, made, out),
-            // The same edit is made again under its id, which makes it once.
-            Err(plugin::Error::Unknown { message } | plugin::Error::Transient { message }) => {
-                self.failed(now, id, &plugin::Error::transient(message), out);
+            // It may be made. The same edit is made again under its id, which makes it once; what is not known is not called
+            // failed.
+            Err(plugin::Error::Unknown { message }) => {
+                let again = plugin::Error::throttled(message, EDIT_AGAIN);
+                self.failed(now, id, &again, out);
             }
             Err(error) => self.failed(now, id, &error, out),
         }

@@ -42,7 +42,7 @@ impl Lane {
                 machines: names.join(", "),
             });
         }
-        self.open_key(&mut ended, known, out);
+        self.open_key(&mut ended, known, out)?;
         self.written_again(&ended, out);
         let no = ExecutionNo(id.n);
         self.revived(&ended);
@@ -87,25 +87,46 @@ impl Lane {
         }
     }
 
-    /// Makes the key of the execution that of a live one, unless another execution has got it meanwhile.
+    /// Makes the key of the execution that of a live one, unless another execution has got it meanwhile. The key of an
+    /// asset is that of its last run: at most one is live.
     fn open_key(
         &mut self,
         ended: &mut RecoveredExecution,
         known: Option<Box<KeyRecord>>,
         out: &mut Effects,
-    ) {
+    ) -> Result<(), Refused> {
         let Some(key) = ended.live.key.clone() else {
-            return;
+            return Ok(());
         };
         let name = (ended.id.workflow.clone(), key);
-        let newest = match (self.keys.get(&name), self.recent.get(&name), &known) {
-            (Some(no), ..) => self.live.get(no).map(|it| it.id.clone()),
-            (None, Some(recent), _) => Some(recent.execution.clone()),
-            (None, None, known) => known.as_ref().map(|known| known.execution.clone()),
-        };
-        if newest.is_some_and(|newest| newest != ended.id) {
+        let live = self.keys.get(&name).and_then(|no| self.live.get(no));
+        let recent = self.recent.get(&name);
+        let record = recent.or(known.as_deref());
+        let of_asset = live.is_some_and(|live| !live.runs.is_empty())
+            || record.is_some_and(|record| !record.runs.is_empty());
+        let newest = live.map(|live| &live.id);
+        let newest = newest.or(record.map(|record| &record.execution));
+        let other = newest.filter(|newest| **newest != ended.id);
+        if other.is_some() && !of_asset {
             ended.live.key = None;
-            return;
+            return Ok(());
+        }
+        if let Some(other) = other {
+            let runs = record.map_or(&[][..], |record| &record.runs);
+            let replaced = !runs.iter().any(|run| run.execution == ended.id);
+            let why = match live.is_some() {
+                true => format!("{other} is live for the same asset; wait until it has ended"),
+                false => {
+                    format!("a later run for the same content replaces it; the last is {other}")
+                }
+            };
+            if live.is_some() || replaced {
+                return Err(Refused::DoesNotFit {
+                    execution: ended.id.clone(),
+                    word: "restart".to_owned(),
+                    why,
+                });
+            }
         }
         let recent = self.recent.remove(&name);
         let record = recent.or(known.map(|known| *known));
@@ -120,6 +141,7 @@ impl Lane {
             until: None,
             runs: ended.runs.clone(),
         })));
+        Ok(())
     }
 
     fn written_again(&mut self, ended: &RecoveredExecution, out: &mut Effects) {

@@ -21,8 +21,8 @@ use crate::{definition::Outcome, operation::Operated, record::KeyRecord};
 const CONTENTS: usize = 16;
 
 impl Lane {
-    /// Joins the live run of a workflow for an asset, or starts one. A continuation gets the newest run for its content, if
-    /// none is live.
+    /// Joins the live run of a workflow for an asset, or starts one. If none is live, a continuation gets the last run, and
+    /// others one that has succeeded, if it is for their content.
     pub(super) fn join(
         &mut self,
         now: Now,
@@ -39,7 +39,12 @@ impl Lane {
         let runs = self.runs_of(&name, known);
         let live = runs.iter().find(|run| run.is_live());
         let same = runs.iter().find(|run| run.content == join.content);
-        if let Some(found) = live.or(same.filter(|_| join.continuation)) {
+        let last = runs.last().filter(|run| run.content == join.content);
+        let ended = match join.continuation {
+            true => last,
+            false => same.filter(|run| run.end == Some(RunEnd::Succeeded) && !join.again),
+        };
+        if let Some(found) = live.or(ended) {
             return Ok(Reply::Joined(Box::new(found.clone())));
         }
         let (workflow, operation) = match operation {
@@ -107,9 +112,11 @@ fn with_next(mut runs: Vec<AssetRun>, next: AssetRun) -> Vec<AssetRun> {
     runs
 }
 
-/// Notes that the run of an ended execution is live again.
-pub(super) fn live_again(runs: &mut [AssetRun], execution: &ExecutionId) {
-    if let Some(run) = runs.iter_mut().find(|run| run.execution == *execution) {
+/// Notes that the run of an ended execution is live again, and so the last one.
+pub(super) fn live_again(runs: &mut Vec<AssetRun>, execution: &ExecutionId) {
+    if let Some(at) = runs.iter().position(|run| run.execution == *execution) {
+        let mut run = runs.remove(at);
         run.end = None;
+        runs.push(run);
     }
 }

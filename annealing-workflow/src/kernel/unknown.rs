@@ -273,7 +273,8 @@ impl Lane {
             }
             Phase::Editing(call) => {
                 self.drop_call(call, out);
-                let error = plugin::Error::transient("the edit was not made in time");
+                let why = "it is not known whether the edit was made in time";
+                let error = plugin::Error::throttled(why, super::edit::EDIT_AGAIN);
                 self.failed(now, id, &error, out);
             }
             Phase::Settling(call) => {

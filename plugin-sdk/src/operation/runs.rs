@@ -101,10 +101,13 @@ pub struct Join {
     pub content: Digest,
     /// The reason for which it runs.
     pub cause: StartCause,
-    /// Whether the caller asks about a run that it has joined before. If that has ended, its end is the answer; otherwise
-    /// a new one is started.
+    /// Whether the caller asks about a run that it has joined before. If the last run of the asset is for the same content,
+    /// its end is the answer; otherwise a new one is started.
     #[serde(default)]
     pub continuation: bool,
+    /// Whether the workflow runs again for a content for which it has succeeded before.
+    #[serde(default)]
+    pub again: bool,
     /// The operation to run under the name of the workflow. `None`: the workflow is a registered one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<Operation>,
@@ -119,6 +122,7 @@ impl Join {
             content,
             cause,
             continuation: false,
+            again: false,
             operation: None,
         }
     }
@@ -144,6 +148,8 @@ impl Join {
     crate::setters! {
         /// Sets whether the caller asks about a run that it has joined before.
         continuation: bool,
+        /// Sets whether the workflow runs again for a content for which it has succeeded before.
+        again: bool,
     }
 
     /// Runs an operation under the name of the workflow.

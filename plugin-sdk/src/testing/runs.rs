@@ -79,7 +79,9 @@ impl AssetRuns for FakeRuns {
         state.joins.push(join.clone());
         let live = state.runs.iter().find(|run| run.is_live());
         let same = state.runs.iter().find(|run| run.content == join.content);
-        if let Some(found) = live.or(same.filter(|_| join.continuation)) {
+        let ended = same
+            .filter(|run| join.continuation || run.end == Some(RunEnd::Succeeded) && !join.again);
+        if let Some(found) = live.or(ended) {
             return Ok(found.clone());
         }
         let id = ExecutionId::new(join.start.workflow.clone(), state.joins.len() as u64);

@@ -249,3 +249,26 @@ fn r32_all_for_which_there_is_room_go_on_when_several_claims_are_given_back_at_o
     world.sync();
     assert_eq!(world.calls.len(), 2);
 }
+
+#[test]
+fn r32_lowered_limit_lets_its_holders_go_on() {
+    let at_most =
+        |n| move |request: &DispatchRequest| of_steps(request, Claim::AtMost("app".into(), n));
+    let mut world = dispatching();
+    start(&mut world, 3, at_most(2));
+    for _ in 0..2 {
+        world.answer("a", transient());
+    }
+    world.sync();
+    // Both wait for their next attempts and hold their claims.
+    world.pass(Duration::from_secs(5));
+    world.dispatched(at_most(1));
+    world.sync();
+    assert_eq!(world.calls.len(), 2);
+    for _ in 0..2 {
+        world.answer("a", done());
+    }
+    world.dispatched(at_most(1));
+    world.sync();
+    assert_eq!(world.calls.len(), 1);
+}

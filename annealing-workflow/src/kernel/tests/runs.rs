@@ -100,7 +100,7 @@ fn r40_older_content_that_succeeded_is_known_when_newer_ones_ran() {
     assert_eq!(known("a").unwrap().succeeded, Some(first.started));
     assert_eq!(known("c").unwrap().succeeded, None);
     // Another run of the first one, which fails, does not change that it succeeded before.
-    join(&mut world, wanted("a"));
+    join(&mut world, wanted("a").again(true));
     end(&mut world, false);
     let all = runs(&mut world);
     assert_eq!(all.last().unwrap().succeeded, Some(first.started));
@@ -143,4 +143,68 @@ fn r40_join_of_an_unknown_workflow_changes_nothing() {
     };
     assert!(refused.to_string().contains("start one of: season"));
     assert_eq!(world.commits(), commits);
+}
+
+#[test]
+fn r40_restart_of_an_older_run_waits_for_the_live_one_and_is_the_last_then() {
+    let mut world = of_season();
+    let first = join(&mut world, wanted("a"));
+    end(&mut world, false);
+    join(&mut world, wanted("b"));
+    world.sync();
+    let Reply::Refused(refused) = world.reopen(&first.execution, &["load"]) else {
+        panic!("another run of the asset is live");
+    };
+    assert!(refused.to_string().contains("wait until it has ended"));
+    end(&mut world, true);
+    assert_eq!(world.reopen(&first.execution, &["load"]), Reply::Taken);
+    let all = runs(&mut world);
+    assert_eq!(all.last().unwrap().execution, first.execution);
+    assert!(all.last().unwrap().is_live());
+    world.sync();
+    world.crash();
+    assert_eq!(join(&mut world, wanted("b")).execution, first.execution);
+    world.pass(Duration::from_secs(60));
+    end(&mut world, true);
+    assert!(runs(&mut world).last().unwrap().succeeded.is_some());
+}
+
+#[test]
+fn r40_restart_of_a_run_that_a_later_one_replaces_is_refused() {
+    let mut world = of_season();
+    let first = join(&mut world, wanted("a"));
+    end(&mut world, false);
+    join(&mut world, wanted("a"));
+    end(&mut world, false);
+    let Reply::Refused(refused) = world.reopen(&first.execution, &["load"]) else {
+        panic!("it is not known as a run of the asset any more");
+    };
+    assert!(refused.to_string().contains("replaces it"), "{refused}");
+}
+
+#[test]
+fn r35_push_of_a_content_that_has_succeeded_runs_nothing_unless_it_shall() {
+    let mut world = of_season();
+    let first = join(&mut world, wanted("a"));
+    end(&mut world, true);
+    let found = join(&mut world, wanted("a"));
+    assert_eq!(
+        (found.execution, found.end),
+        (first.execution.clone(), Some(RunEnd::Succeeded))
+    );
+    let again = join(&mut world, wanted("a").again(true));
+    assert_ne!(again.execution, first.execution);
+}
+
+#[test]
+fn r40_continuation_does_not_take_the_end_of_an_old_run() {
+    let mut world = of_season();
+    let old = join(&mut world, wanted("a"));
+    end(&mut world, false);
+    join(&mut world, wanted("b"));
+    // The push of `a` waits for the run of `b`; it has not run itself.
+    join(&mut world, wanted("a"));
+    end(&mut world, true);
+    let run = join(&mut world, wanted("a").continuation(true));
+    assert!(run.is_live() && run.execution != old.execution);
 }
