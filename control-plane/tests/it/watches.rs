@@ -119,16 +119,19 @@ fn watches(dir: &Path, text: &str) {
 
 /// Waits until the only watch is like that, with nothing that waits or runs.
 async fn rests(handle: &Handle, like: impl Fn(&WatchState) -> bool) -> WatchState {
-    loop {
-        let mut all = handle.watches().await.unwrap();
-        assert_eq!(all.len(), 1);
-        let shown = all.remove(0);
-        assert_eq!(shown.trouble, None);
-        if shown.waiting.is_empty() && shown.running.is_empty() && like(&shown) {
-            return shown;
+    let rests = async {
+        loop {
+            let mut all = handle.watches().await.unwrap();
+            assert_eq!(all.len(), 1);
+            let shown = all.remove(0);
+            assert_eq!(shown.trouble, None);
+            if shown.waiting.is_empty() && shown.running.is_empty() && like(&shown) {
+                return shown;
+            }
+            tokio::task::yield_now().await;
         }
-        tokio::task::yield_now().await;
-    }
+    };
+    tokio::time::timeout(LONG, rests).await.unwrap()
 }
 
 #[tokio::test]
