@@ -376,7 +376,10 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
     pub fn build(self) -> Result<ControlPlane<R>, BuildError> {
         match self.types.contains_key(Operation::TYPE) {
             true => self.assemble(),
-            false => self.bridge::<Operation, _>(OperationPlugin::new).assemble(),
+            false => self
+                .bridge::<Operation, _>(OperationPlugin::new)
+                .asset_type(own::<Operation>())
+                .assemble(),
         }
     }
 
@@ -449,12 +452,17 @@ fn own_validators<R: Runtime>(
     workflows: Arc<Workflows<R>>,
 ) -> pipeline::Builder {
     Pipeline::builder(partition)
-        .asset_type(AssetType::<RolloutPolicy>::new().modelled_only())
-        .asset_type(AssetType::<CronOperation>::new().modelled_only())
-        .asset_type(AssetType::<WatchOperation>::new().modelled_only())
-        .asset_type(AssetType::<Limits>::new().modelled_only())
+        .asset_type(own::<RolloutPolicy>().modelled_only())
+        .asset_type(own::<CronOperation>().modelled_only())
+        .asset_type(own::<WatchOperation>().modelled_only())
+        .asset_type(own::<Limits>().modelled_only())
         .validator(workflow::Operations(workflows))
         .validator(no_stall)
+}
+
+/// A type of the control plane itself. Its validators check it, whatever other validators there are.
+fn own<T: Message>() -> AssetType<T> {
+    AssetType::<T>::new().valid(|_, _, _| {})
 }
 
 /// Checks that every type either has a plugin or is declared modelled only.

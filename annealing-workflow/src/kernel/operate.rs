@@ -5,6 +5,7 @@ use plugin_sdk::{
     Now,
     operation::{Start, StartCause},
 };
+use prodspec_model::operation::History;
 
 use super::{
     Lane,
@@ -26,6 +27,8 @@ pub(super) struct Operating {
     pub(super) chain: Vec<String>,
     /// The assets that it is about, for a run of a watch.
     pub(super) changed: Option<Changed>,
+    /// How many runs of its schedule or watch are kept.
+    pub(super) history: Option<History>,
 }
 
 impl Lane {
@@ -44,6 +47,7 @@ impl Lane {
             cause,
             chain,
             changed,
+            history,
         } = operating;
         start.check()?;
         if self.settings.workflows.contains_key(&start.workflow) {
@@ -59,6 +63,7 @@ impl Lane {
             cause,
             chain,
             changed,
+            history,
             runs: Vec::new(),
         };
         self.start_new(now, starting, by, out)

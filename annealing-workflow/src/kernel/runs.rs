@@ -67,6 +67,7 @@ impl Lane {
             cause: join.cause,
             chain: Vec::new(),
             changed: None,
+            history: None,
             runs: with_next(runs, run.clone()),
         };
         self.start_new(now, starting, by, out)?;

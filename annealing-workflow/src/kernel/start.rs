@@ -9,7 +9,7 @@ use plugin_sdk::{
     workflow::{StateName, WorkflowName},
 };
 
-use prodspec_model::Digest;
+use prodspec_model::{Digest, operation::History};
 
 use super::{
     Bug, CHAIN, Lane,
@@ -34,6 +34,8 @@ pub(super) struct Starting {
     pub(super) runs: Vec<AssetRun>,
     /// The assets that it is about, for a run of a watch.
     pub(super) changed: Option<Changed>,
+    /// How many runs of its schedule or watch are kept.
+    pub(super) history: Option<History>,
 }
 
 impl Starting {
@@ -54,6 +56,7 @@ impl Starting {
             waits: false,
             claims: Vec::new(),
             bound: None,
+            history: self.history,
         };
         Execution {
             id,
@@ -106,6 +109,7 @@ impl Lane {
             chain,
             runs: Vec::new(),
             changed: None,
+            history: None,
         };
         self.start_new(now, starting, by, out)
     }

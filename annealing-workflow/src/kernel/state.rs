@@ -69,7 +69,7 @@ pub(super) struct Execution {
     /// owners is known by the record of its attempt.
     pub(super) taken_over: bool,
     /// The commit of its start. No function is called before it is durable: a call that ends the owner would leave no
-    /// trace, and whoever asks for the start again would end the next owner.
+    /// trace, and a program that asks for the start again would end the next owner.
     pub(super) started_in: CommitNo,
 }
 

@@ -40,6 +40,7 @@ impl Lane {
                     cause,
                     chain: Vec::new(),
                     changed: None,
+                    history: None,
                 };
                 self.operate(now, operating, by, known, out)
             }

@@ -9,7 +9,7 @@ use plugin_sdk::{
     operation::{ExecutionId, StartCause},
     workflow::{MachineName, StateName},
 };
-use prodspec_model::Digest;
+use prodspec_model::{Digest, operation::History};
 use serde::{Deserialize, Serialize};
 
 use crate::definition::Outcome;
@@ -63,6 +63,9 @@ pub struct Live {
     /// of an execution that has reached it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<u32>,
+    /// How many runs are kept of the schedule or the watch that started it. `None`: as of other workflows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<History>,
 }
 
 impl Record for Live {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use plugin_sdk::{operation::ExecutionId, workflow::WorkflowName};
-use prodspec_model::Digest;
+use prodspec_model::{Digest, operation};
 
 use crate::{Config, definition::Outcome, record::Ended};
 
@@ -17,6 +17,8 @@ pub(crate) struct Kept {
     definition: Digest,
     /// `None`: neither a success nor a failure.
     succeeded: Option<bool>,
+    /// How many runs are kept of the schedule or the watch that started it.
+    history: Option<operation::History>,
 }
 
 impl Kept {
@@ -31,6 +33,7 @@ impl Kept {
                 Outcome::Cancelled => None,
                 _ => Some(false),
             },
+            history: ended.live.history,
         }
     }
 }
@@ -84,6 +87,16 @@ impl History {
                 ended.find(|kept| kept.succeeded == Some(succeeded))
             };
             let spared = [newest(true), newest(false)];
+            let last = workflow.values().next_back();
+            if let Some(history) = last.and_then(|last| last.history) {
+                let surplus = surplus_runs(workflow.values().rev(), history, oldest);
+                over.extend(
+                    surplus
+                        .filter(|kept| !spared.contains(&Some(*kept)))
+                        .cloned(),
+                );
+                continue;
+            }
             let surplus = workflow.len().saturating_sub(config.history);
             let ended = workflow.values().enumerate();
             let first = ended.take_while(|(n, kept)| *n < surplus || kept.ended < oldest);
@@ -92,6 +105,24 @@ impl History {
         }
         over
     }
+}
+
+/// The runs of a schedule or a watch, the newest first, without those that are kept. Cancelled ones count as failed.
+fn surplus_runs<'k>(
+    newest_first: impl Iterator<Item = &'k Kept>,
+    history: operation::History,
+    oldest: Timestamp,
+) -> impl Iterator<Item = &'k Kept> {
+    let (mut succeeded, mut failed) = (history.succeeded, history.failed);
+    newest_first.filter(move |kept| {
+        let left = match kept.succeeded {
+            Some(true) => &mut succeeded,
+            _ => &mut failed,
+        };
+        let over = *left == 0 || kept.ended < oldest;
+        *left = left.saturating_sub(1);
+        over
+    })
 }
 
 /// Time for which a key is kept after the history of its execution.
@@ -108,6 +139,7 @@ mod tests {
             key: None,
             definition: Digest([n as u8 % 2; 32]),
             succeeded,
+            history: None,
         }
     }
 
@@ -150,5 +182,27 @@ mod tests {
         assert_eq!(remove(3).unwrap().1, Some(Digest([1; 32])));
         assert!(remove(3).is_none());
         assert!(history.workflows.is_empty() && history.ends.is_empty());
+    }
+
+    #[test]
+    fn r41_of_a_schedule_as_many_runs_are_kept_as_its_asset_says() {
+        let (succeeded, failed) = (2, 1);
+        let history = Some(operation::History { succeeded, failed });
+        let run = |n, succeeded| Kept {
+            history,
+            ..kept(n, 10, succeeded)
+        };
+        let all = [
+            run(1, Some(true)),
+            run(2, Some(false)),
+            run(3, Some(true)),
+            run(4, Some(true)),
+            run(5, Some(false)),
+            run(6, None),
+        ];
+        // The cancelled one takes the place of the failed ones, but the newest failure stays.
+        let mut gone = over(all, 100, 11);
+        gone.sort_unstable();
+        assert_eq!(gone, [1, 2]);
     }
 }

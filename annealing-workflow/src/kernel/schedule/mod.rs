@@ -149,8 +149,11 @@ impl Lane {
         if self.planted(Bug::SlotFromWallOnly) {
             key = format!("{key} {}", self.random());
         }
+        let history = self.schedules.get(asset);
+        let history = history.map(|it| it.record().wanted.history);
         let run = Run {
             operated,
+            history: history.unwrap_or_default(),
             key: key.into(),
             cause,
             chain: Vec::new(),

@@ -10,7 +10,10 @@ use plugin_sdk::{
     operation::{Start, StartCause},
     workflow::WorkflowName,
 };
-use prodspec_model::{AssetId, operation::Operation};
+use prodspec_model::{
+    AssetId,
+    operation::{History, Operation},
+};
 
 pub(super) use self::state::{Touched, Trigger, Triggers};
 use super::{
@@ -44,6 +47,8 @@ pub(super) struct Run {
     pub(super) chain: Vec<String>,
     /// The assets that it is about, for a watch.
     pub(super) changed: Option<Changed>,
+    /// How many runs are kept when they have ended.
+    pub(super) history: History,
 }
 
 impl Lane {
@@ -62,6 +67,7 @@ impl Lane {
             cause: run.cause,
             chain: run.chain,
             changed: run.changed,
+            history: Some(run.history),
         };
         match self.operate(now, operating, &by, None, out) {
             Ok(Reply::Started { outcome, .. }) => Ok(outcome.is_some()),

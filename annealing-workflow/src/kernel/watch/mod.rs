@@ -186,6 +186,7 @@ impl Lane {
         let ids: Vec<AssetId> = changed.assets.iter().map(|it| it.asset.clone()).collect();
         let run = Run {
             operated,
+            history: watch.wanted.history,
             key: key(asset, watch.kind.progress().next_run).into(),
             cause: StartCause::Watch {
                 watch: asset.clone(),

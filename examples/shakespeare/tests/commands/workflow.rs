@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use testbed::testing::Shell;
+
 use crate::{a_manifest_that_bakes_fast, shell};
 
 const START: [&str; 5] = ["workflow", "start", "season", "--key", "2027"];
@@ -30,21 +32,17 @@ fn season_is_started_explained_answered_and_restarted() {
         "{}",
         early.text
     );
-    let explained = town.say(&["workflow", "explain", id]).text;
-    for words in [
+    let waits = [
         "go           waiting",
         "undo-posters",
         "does not begin",
         "posters: printed",
-    ] {
-        assert!(explained.contains(words), "{words}: {explained}");
-    }
+    ];
+    explains(&town, id, &waits);
     let answer = ["workflow", "answer", id, "go", "no", "--why", "it rains"];
     assert!(town.say(&answer).good);
     town.sees(&["workflow", "explain", id], &format!("{id} failed"));
-    let explained = town.say(&["workflow", "explain", id]).text;
-    assert!(explained.contains("answer go with no, by "), "{explained}");
-    assert!(explained.contains("it rains"), "{explained}");
+    explains(&town, id, &["answer go with no, by ", "it rains"]);
     let posters = town.state().join("press/posters");
     assert_eq!(fs::read_dir(&posters).unwrap().count(), 0);
 
@@ -68,6 +66,14 @@ fn season_is_started_explained_answered_and_restarted() {
     assert!(town.say(&["down"]).good);
     assert!(plane.wait().unwrap().success());
     assert!(!town.state().exists(), "the press is gone too");
+}
+
+/// Checks that the explanation of an execution has these words.
+fn explains(town: &Shell, id: &str, words: &[&str]) {
+    let explained = town.say(&["workflow", "explain", id]).text;
+    for words in words {
+        assert!(explained.contains(words), "{words}: {explained}");
+    }
 }
 
 #[test]
