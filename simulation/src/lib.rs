@@ -14,7 +14,7 @@
 //! - `intent`: the intent. `sealer`: the process that edits and seals it. `production`: the simulated resources.
 //!   `plugin`: diffs and pushes over a faulty network. `checks`: checks that delay pushes. `gates`: when they do.
 //! - `rollouts`: the strategist of each owner. `policies`: its rollout policies. `health`: its health validator.
-//! - `workflows`: the workflows of each owner, their provider and their people.
+//! - `workflows`: the workflows of each owner, their provider and their people. `flows`: what the world knows of them.
 //! - `process`, `store`: the real enforcer and store. `deadlines`: the times that processes are given.
 //! - `faults`: everything that goes wrong, and how often. `trouble`: what strikes at intervals. `halt`: kills, stops and
 //!   pauses of processes. `people`: the commands of operators.
@@ -29,6 +29,7 @@ pub mod crashes;
 pub mod deadlines;
 pub mod executor;
 pub mod faults;
+pub mod flows;
 pub mod gates;
 pub mod halt;
 pub mod health;

@@ -6,10 +6,9 @@ use std::time::Duration;
 use annealing_enforcer::kernel::Bug;
 
 use crate::{
-    faults::{Fault, Rates},
+    faults::{Fault, Rates, choose_rates},
     intent::Plan,
     random::Random,
-    workflows::choose_rates,
 };
 
 /// Faults of a calm scenario: edits of intent, and slow policies, which delay rollouts only a little.

@@ -2,7 +2,11 @@
 //! removes it and the judge must find the violation.
 
 use annealing_workflow::kernel::Bug;
-use simulation::{Scenario, faults::Fault, run, run_all, workflows::choose_storm};
+use simulation::{
+    Scenario,
+    faults::{Fault, choose_storm},
+    run, run_all,
+};
 
 /// Maximum number of seeds until a planted bug must have been found.
 const PATIENCE: u64 = 150;

@@ -1,8 +1,10 @@
 //! The faults and commands of a run: their names, their rates, and the points at which processes may die. Other modules
 //! say what each does.
 
+mod flows;
 mod points;
 
+pub use flows::{choose_rates, choose_storm};
 pub use points::{Crash, Points};
 
 use crate::random::Random;

@@ -7,12 +7,16 @@ use plugin_sdk::{
     operation::{FunctionRequest, Repeat},
 };
 
-use super::{
-    book::{Called, MOMENT, Step, step},
-    definitions::{DEADLINE, Function, PRINT},
-    stored::Stored,
+use super::stored::Stored;
+use crate::{
+    executor::NodeId,
+    flows::{
+        Called, MOMENT, Step,
+        definitions::{DEADLINE, Function, PRINT},
+        step,
+    },
+    world::State,
 };
-use crate::{executor::NodeId, world::State};
 
 /// Number of deaths in a row after which a call is not made again without a word.
 const DEATHS: u32 = 3;

@@ -9,8 +9,13 @@ use plugin_sdk::{
     workflow::Machine,
 };
 
-use super::{book::Called, definitions::calls, stored::Stored};
-use crate::{faults::Fault, intent::partition, world::State};
+use super::stored::Stored;
+use crate::{
+    faults::Fault,
+    flows::{Called, definitions::calls},
+    intent::partition,
+    world::State,
+};
 
 /// The time for all attempts of a step, unless its action has another one.
 const DAY: Duration = Duration::from_secs(24 * 3600);

@@ -16,13 +16,11 @@ use plugin_sdk::{
     workflow::{MachineName, StateName},
 };
 
-use super::{
-    definitions::{GROW, PUT_BACK},
-    stored::Stored,
-};
+use super::stored::Stored;
 use crate::{
     executor::NodeId,
     faults::Fault,
+    flows::definitions::{GROW, PUT_BACK},
     world::{State, World},
 };
 

@@ -3,15 +3,13 @@
 //! The judge observes the provider's ledger of effects, true time and the durable rows of the store. It evaluates guards
 //! and ends from the definitions as data, and never asks the engine.
 //!
-//! - `definitions`: the workflows and functions. `source`: what executions edit. `edits`: the way to it. `schedules`: slots.
-//!   `provider`: the ledger, and the calls that travel to it.
-//! - `people`: starts, answers and other words. `book`: what the judge knows. `call`, `commit`: what it checks at each
-//!   call, and after each commit. `stored`: the durable rows of an execution.
+//! - `source`: what executions edit. `edits`: the way to it. `schedules`: slots. `provider`: the ledger, and the calls
+//!   that travel to it. The workflows, and what the judge knows, are in `flows`.
+//! - `people`: starts, answers and other words. `call`, `commit`: what the judge checks at each call, and after each
+//!   commit. `stored`: the durable rows of an execution.
 
-mod book;
 mod call;
 mod commit;
-mod definitions;
 mod edits;
 mod people;
 mod provider;
@@ -25,65 +23,20 @@ use annealing_checks::dispatch::{ClaimLayer, Work};
 use annealing_enforcer::EnforcerBuilder;
 use annealing_workflow::{Config, Handle, Workflows};
 
-pub use book::Flows;
 pub use people::begin;
 
-use self::{
-    definitions::{FUNCTIONS, PRINT, PUBLISH, workflows},
-    edits::Port,
-    provider::Caller,
-};
+use self::{edits::Port, provider::Caller};
 use crate::{
     executor::{NodeId, NodeRuntime},
-    faults::{Fault, Rates},
+    faults::Fault,
+    flows::definitions::{FUNCTIONS, PRINT, PUBLISH, workflows},
     intent::partition,
-    random::Random,
     store::ProcessStore,
     world::{State, World},
 };
 
 /// The wait before a lane that has ended is started again.
 const AGAIN: Duration = Duration::from_secs(1);
-
-/// Separates the random stream that chooses the rates of the faults of workflows.
-const RATES: u64 = 0x666c_6f77;
-
-/// The faults of workflows, each with its usual rate per thousand chances. They are drawn in streams of their own, so that
-/// other faults do not depend on them.
-const FAULTS: [(Fault, u32); 16] = [
-    (Fault::FunctionHangs, 60),
-    (Fault::FunctionFails, 120),
-    (Fault::FunctionPanics, 40),
-    (Fault::FunctionKillsProcess, 150),
-    (Fault::AnswerLost, 80),
-    (Fault::EffectLate, 80),
-    (Fault::CommandTwice, 300),
-    (Fault::PersonCancels, 15),
-    (Fault::PersonRestarts, 40),
-    (Fault::PersonSuspends, 20),
-    (Fault::PersonAnswersLate, 200),
-    (Fault::CommandLate, 150),
-    (Fault::PersonEditsField, 30),
-    (Fault::SourceRefused, 80),
-    (Fault::RolloutGoesBack, 80),
-    (Fault::ScheduleEdited, 20),
-];
-
-/// Chooses a rate for each fault of workflows on `seed`: zero, the usual one, or three times as much.
-pub fn choose_rates(seed: u64, rates: &mut Rates) {
-    let mut random = Random::new(seed ^ RATES);
-    for (fault, usual) in FAULTS {
-        let times = [0, 1, 1, 3][random.below(4)];
-        rates.set(fault, (usual * times).min(700));
-    }
-}
-
-/// Sets three times the usual rate for each fault of workflows.
-pub fn choose_storm(rates: &mut Rates) {
-    for (fault, usual) in FAULTS {
-        rates.set(fault, (usual * 3).min(700));
-    }
-}
 
 /// Adds the workflows to an enforcer; they run for as long as the process owns the partition.
 pub fn beside(

@@ -12,10 +12,10 @@ use control_plane_store::records::By;
 use plugin_sdk::operation::{EffectKey, ExecutionId, Start, StartCause};
 use serde_json::json;
 
-use super::definitions::{definition, depending};
 use crate::{
     executor::{Instant, NodeId, NodeRuntime},
     faults::Fault,
+    flows::definitions::{definition, depending},
     world::{State, World},
 };
 

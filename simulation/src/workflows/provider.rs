@@ -12,14 +12,15 @@ use plugin_sdk::{
     plugin,
 };
 
-use super::{
-    book::{MOMENT, step},
-    definitions::{DEADLINE, DUMP, Function, GROW},
-    source::SOURCE,
-};
 use crate::{
     executor::NodeId,
     faults::Fault,
+    flows::{
+        MOMENT,
+        definitions::{DEADLINE, DUMP, Function, GROW},
+        source::SOURCE,
+        step,
+    },
     halt::kill,
     world::{State, World},
 };

@@ -1,9 +1,6 @@
 //! Schedules in intent, and what holds of their slots by the durable rows and true time.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeSet, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 use plugin_sdk::operation::{ExecutionId, StartCause};
@@ -12,10 +9,11 @@ use prodspec_model::{
     operation::{Concurrency, CronOperation, History, Schedule},
 };
 
-use super::{definitions::dump, stored::Stored};
+use super::stored::Stored;
 use crate::{
-    executor::{Instant, NodeRuntime},
+    executor::NodeRuntime,
     faults::Fault,
+    flows::definitions::{NAMES, dump},
     world::State,
 };
 
@@ -25,9 +23,6 @@ const PERIOD: Duration = Duration::from_secs(120);
 const SLACK: Duration = Duration::from_secs(30);
 /// Time within which the run of a slot ends when all faults are healed.
 const RUN: SignedDuration = SignedDuration::from_mins(15);
-
-/// The names of the schedules. Each has its own concurrency.
-pub(super) const NAMES: [&str; 3] = ["allow", "forbid", "replace"];
 
 fn concurrency(at: usize) -> Concurrency {
     match at {
@@ -40,19 +35,6 @@ fn concurrency(at: usize) -> Concurrency {
 /// The seconds after its instant in which a slot may start.
 fn deadline(at: usize) -> Option<u64> {
     [Some(45), Some(40), None][at]
-}
-
-/// What the judge knows of slots.
-#[derive(Default)]
-pub(super) struct Slots {
-    /// The execution of each slot that has started.
-    started: BTreeMap<(AssetId, Timestamp), ExecutionId>,
-    /// The live executions of each schedule.
-    running: [BTreeSet<ExecutionId>; 3],
-    /// When a run of each schedule started last, or ended if slots wait for that.
-    last: [Instant; 3],
-    /// Whether each schedule has slots every other minute.
-    seldom: [bool; 3],
 }
 
 #[allow(clippy::expect_used, reason = "the constants form valid ids")]

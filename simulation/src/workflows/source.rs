@@ -1,78 +1,15 @@
-//! An editable source, as data: its fields, the changes that executions have made, and when production has them.
+//! What executions and people do with the editable source.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeSet, time::Duration};
 
 use annealing_workflow::intent::{Made, PreparedEdit, Settlement};
-use control_plane_store::records::Holder;
 use plugin_sdk::{ChangeId, FieldEdit, FieldPath, operation::Answer, plugin};
-use serde_json::Value;
 
-use crate::{executor::Instant, faults::Fault, world::State};
-
-/// The name of the source.
-pub(super) const SOURCE: &str = "sizes.yaml";
-/// The fields of the source.
-const FIELDS: [&str; 3] = ["shop", "search", "mail"];
-
-/// A change that was made.
-pub(super) struct Change {
-    fields: BTreeSet<FieldPath>,
-    /// When production has it; `None`: its rollout goes back.
-    has_it: Option<Instant>,
-    /// Whether another program or a person has set one of its fields before production had it.
-    pub(super) overwritten: bool,
-}
-
-impl Change {
-    /// Whether production had the change at some time until now.
-    pub(super) fn was_reached(&self, now: Instant) -> bool {
-        !self.overwritten && self.has_it.is_some_and(|at| at <= now)
-    }
-
-    pub(super) fn goes_back(&self) -> bool {
-        self.has_it.is_none()
-    }
-}
-
-/// The source.
-#[derive(Default)]
-pub(super) struct Source {
-    values: BTreeMap<FieldPath, Value>,
-    /// The holders of fields.
-    pub(super) holders: BTreeMap<FieldPath, Holder>,
-    pub(super) changes: BTreeMap<ChangeId, Change>,
-    /// The ids under which each holder has asked for edits, and whether these undo others.
-    pub(super) asked: BTreeMap<(Holder, bool), BTreeSet<ChangeId>>,
-}
-
-impl Source {
-    fn value(&self, path: &FieldPath) -> Value {
-        self.values.get(path).cloned().unwrap_or(Value::Null)
-    }
-
-    /// Sets a field. Changes of it that production does not have are overwritten.
-    fn set(&mut self, now: Instant, path: &FieldPath, to: Value) {
-        let open = self.changes.values_mut();
-        for change in open.filter(|it| it.fields.contains(path) && !it.was_reached(now)) {
-            change.overwritten = true;
-        }
-        self.values.insert(path.clone(), to);
-    }
-
-    /// Whether another program holds the field of an edit, or the field has another value than the edit expects.
-    fn refuses(&self, holder: &Holder, edit: &FieldEdit) -> Option<String> {
-        let held = self.holders.get(&edit.path).filter(|it| *it != holder);
-        let moved = Some(self.value(&edit.path)) != edit.was;
-        match (held, moved) {
-            (Some(other), _) => Some(format!("{} is held by {other}", edit.path)),
-            (None, true) => Some(format!("{} has another value", edit.path)),
-            (None, false) => None,
-        }
-    }
-}
+use crate::{
+    faults::Fault,
+    flows::source::{Change, FIELDS, SOURCE},
+    world::State,
+};
 
 impl State {
     /// The answer of a function that gives a field another value. `n` selects the field.

@@ -12,8 +12,11 @@ use plugin_sdk::{
     workflow::{Action, Guard, Machine, MachineName},
 };
 
-use super::definitions::{action, definition};
-use crate::{intent::partition, world::State};
+use crate::{
+    flows::definitions::{action, definition},
+    intent::partition,
+    world::State,
+};
 
 /// The durable rows of one execution.
 pub(super) struct Stored {

@@ -16,13 +16,13 @@ use prodspec_model::{AssetId, Incarnation};
 use crate::{
     executor::{Executor, Instant, NodeId, NodeRuntime},
     faults::{Fault, Points},
+    flows::Flows,
     gates::Gates,
     intent::Plan,
     production::Production,
     random::Random,
     scenario::Scenario,
     trace::Trace,
-    workflows::Flows,
 };
 use judge::{Judge, Violation};
 

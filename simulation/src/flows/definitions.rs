@@ -13,28 +13,29 @@ use plugin_sdk::{
 };
 use prodspec_model::operation::{Operation, PipelineStep};
 
-use super::schedules::NAMES;
-
 /// The function that prints: one at a time.
-pub(super) const PRINT: &str = "print";
+pub(crate) const PRINT: &str = "print";
 /// The function with a probe.
-pub(super) const PUBLISH: &str = "publish";
+pub(crate) const PUBLISH: &str = "publish";
 
 /// The function that asks for an edit, and the machine that calls it.
-pub(super) const GROW: &str = "grow";
+pub(crate) const GROW: &str = "grow";
 /// The machine that undoes the edit.
-pub(super) const PUT_BACK: &str = "put-back";
+pub(crate) const PUT_BACK: &str = "put-back";
 /// The function that the slots of schedules call. Its work takes minutes.
-pub(super) const DUMP: &str = "dump";
+pub(crate) const DUMP: &str = "dump";
+
+/// The names of the schedules. Each has its own concurrency.
+pub(crate) const NAMES: [&str; 3] = ["allow", "forbid", "replace"];
 
 /// Time for one call of a function.
-pub(super) const DEADLINE: Duration = Duration::from_secs(20);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
 /// A function of the provider.
-pub(super) struct Function {
-    pub(super) name: &'static str,
-    pub(super) repeat: Repeat,
-    pub(super) guard: Callee,
+pub(crate) struct Function {
+    pub(crate) name: &'static str,
+    pub(crate) repeat: Repeat,
+    pub(crate) guard: Callee,
 }
 
 const fn function(name: &'static str, repeat: Repeat, guard: Callee) -> Function {
@@ -46,7 +47,7 @@ const fn function(name: &'static str, repeat: Repeat, guard: Callee) -> Function
 }
 
 /// All functions. The first one has a probe.
-pub(super) const FUNCTIONS: [Function; 10] = [
+pub(crate) const FUNCTIONS: [Function; 10] = [
     function(PUBLISH, Repeat::Never, Callee::Guarded),
     function("load", Repeat::Keyed, Callee::Guarded),
     function("verify", Repeat::Safe, Callee::Advisory),
@@ -60,7 +61,7 @@ pub(super) const FUNCTIONS: [Function; 10] = [
 ];
 
 /// All workflows, built once.
-pub(super) fn workflows() -> &'static [Workflow] {
+pub(crate) fn workflows() -> &'static [Workflow] {
     static BUILT: OnceLock<Vec<Workflow>> = OnceLock::new();
     BUILT.get_or_init(|| {
         let built = [season(), tour(), notice(), growth()].map(Definition::build);
@@ -69,14 +70,14 @@ pub(super) fn workflows() -> &'static [Workflow] {
 }
 
 /// The definition of a workflow, as data.
-pub(super) fn definition(name: &WorkflowName) -> Option<&'static Definition> {
+pub(crate) fn definition(name: &WorkflowName) -> Option<&'static Definition> {
     let all = workflows().iter().chain(operations());
     let mut all = all.map(Workflow::definition);
     all.find(|workflow| workflow.name == *name)
 }
 
 /// The operation that slots run.
-pub(super) fn dump() -> Operation {
+pub(crate) fn dump() -> Operation {
     Operation::pipeline([PipelineStep::new("run", DUMP)])
 }
 
@@ -152,7 +153,7 @@ fn growth() -> Definition {
 }
 
 /// The action of a machine in `state`.
-pub(super) fn action<'d>(
+pub(crate) fn action<'d>(
     definition: &'d Definition,
     machine: &MachineName,
     state: &str,
@@ -166,14 +167,14 @@ pub(super) fn action<'d>(
 }
 
 /// Whether the machine calls a function.
-pub(super) fn calls(definition: &Definition, machine: &MachineName) -> bool {
+pub(crate) fn calls(definition: &Definition, machine: &MachineName) -> bool {
     let first = definition.machines.iter().find(|it| it.name == *machine);
     let first = first.and_then(|it| it.actions.get(&it.first));
     first.is_some_and(|action| matches!(action.task, Task::Call { .. }))
 }
 
 /// The machines that a restart of `machine` sets back: it, and those whose guards depend on it.
-pub(super) fn depending(definition: &Definition, machine: &MachineName) -> BTreeSet<MachineName> {
+pub(crate) fn depending(definition: &Definition, machine: &MachineName) -> BTreeSet<MachineName> {
     let mut all = BTreeSet::from([machine.clone()]);
     loop {
         let depends = |it: &&Machine| {
