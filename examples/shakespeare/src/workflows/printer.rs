@@ -53,13 +53,13 @@ pub(super) fn add(builder: ControlPlaneBuilder, press: &Printer) -> ControlPlane
         .function(from_fn(performs, perform))
 }
 
-/// Performs what was printed before: it is over after so many seconds.
+/// Performs what was printed before: it is over after so many seconds, or soon after it is cancelled.
 async fn perform(request: FunctionRequest) -> Result<Ran, plugin::Error> {
     let printed: Timestamp = request.context_entry("printed")?;
     let secs: u64 = request.input("secs")?;
     let played = Duration::try_from(request.now.duration_since(printed)).unwrap_or_default();
     let left = Duration::from_secs(secs).saturating_sub(played);
-    Ok(match left.is_zero() {
+    Ok(match left.is_zero() || request.cancelled {
         true => Answer::new().done(),
         false => Ran::in_progress(left.min(LOOK)),
     })
