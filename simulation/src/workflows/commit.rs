@@ -117,7 +117,11 @@ impl State {
         // One that is abandoned at this moment is still open.
         let open = |it: &&Called| it.open && it.key == key;
         let open = self.flows.calls.iter().filter(open).count() as u32;
-        let failures = failures.unwrap_or_default() + open;
+        // A process that stands still until the deadline of an attempt never calls the function.
+        let of_step = |it: &&Called| it.key.execution == key.execution && it.key.step == key.step;
+        let seen = self.flows.calls.iter().filter(of_step).count() as u32;
+        let unseen = step.attempt.saturating_sub(seen);
+        let failures = failures.unwrap_or_default() + open + unseen;
         match failures < action.retry_limit {
             true => Err((
                 "R26",
