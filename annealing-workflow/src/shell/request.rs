@@ -104,7 +104,9 @@ async fn changed_assets<R: Runtime>(
             (None, None) => continue,
         };
         let length = |asset: &Asset| asset.canonical().len();
-        size += length(&required.asset) + before.as_ref().map_or(0, length);
+        // What a watch on status gives has no content from before.
+        let before_too = before.as_ref().filter(|_| !changed.status);
+        size += length(&required.asset) + before_too.map_or(0, length);
         let over = Limit::REQUIRED_SIZE.check(size);
         over.map_err(|over| plugin::Error::permanent(over.to_string()))?;
         all.push(match changed.status {

@@ -56,9 +56,16 @@ pub(super) fn pass<R: Runtime>(
             let writes = of_execution(&ours, &kept, now).await?;
             tell(&sender, Found::Old(kept.id, writes));
         }
-        let writes = old_keys(&ours, now).await?;
-        if !writes.is_empty() {
-            tell(&sender, Found::Keys(writes));
+        let mut rest = None;
+        loop {
+            let (writes, more) = old_keys(&ours, rest, now).await?;
+            if !writes.is_empty() {
+                tell(&sender, Found::Keys(writes));
+            }
+            rest = more;
+            if rest.is_none() {
+                break;
+            }
         }
         let mut after = None;
         loop {
@@ -128,16 +135,18 @@ pub(super) async fn of_execution<R: Runtime>(
     Ok(writes)
 }
 
-/// The writes that remove the keys whose time is over. The oldest are read first, so those that stay cost nothing.
+/// The writes that remove the keys whose time is over, page by page, and where the next page begins. The oldest are read
+/// first, so those that stay cost nothing.
 pub(super) async fn old_keys<R: Runtime>(
     workflows: &Workflows<R>,
+    rest: Option<KeyRange>,
     now: Timestamp,
-) -> Result<Vec<Write>, Error> {
+) -> Result<(Vec<Write>, Option<KeyRange>), Error> {
     let (store, partition) = (&*workflows.store, &workflows.partition);
     let first = record::key(partition, OldKey::KIND, "");
     let start = format!("{}/", first.as_str());
     let end = record::key(partition, OldKey::KIND, &OldKey::name(now, ""));
-    let range = KeyRange::between(start.as_str(), end);
+    let range = rest.unwrap_or_else(|| KeyRange::between(start.as_str(), end));
     let page = store.scan(range, PAGE).await?;
     let mut writes = Vec::new();
     for (row, stored) in page.rows {
@@ -149,5 +158,5 @@ pub(super) async fn old_keys<R: Runtime>(
         }
         writes.push(Write::Delete(row));
     }
-    Ok(writes)
+    Ok((writes, page.rest))
 }

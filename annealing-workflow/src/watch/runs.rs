@@ -29,6 +29,8 @@ pub(super) struct Runs<K> {
     live: BTreeMap<u64, BTreeSet<AssetId>>,
     /// Number of live runs of each asset that has any.
     busy: BTreeMap<AssetId, usize>,
+    /// For each live run, up to where others waited when it started.
+    left: BTreeMap<u64, Option<K>>,
 }
 
 impl<K: Ord + Copy> Runs<K> {
@@ -38,6 +40,7 @@ impl<K: Ord + Copy> Runs<K> {
             waiting: BTreeMap::new(),
             live: BTreeMap::new(),
             busy: BTreeMap::new(),
+            left: BTreeMap::new(),
         }
     }
 
@@ -59,14 +62,26 @@ impl<K: Ord + Copy> Runs<K> {
         }
     }
 
+    /// Lets `id` wait no more.
+    pub(super) fn forget(&mut self, id: &AssetId) {
+        self.waiting.retain(|_, ids| {
+            ids.remove(id);
+            !ids.is_empty()
+        });
+    }
+
     /// Adds a live run of `id`, beside others.
     pub(super) fn start(&mut self, run: u64, id: &AssetId) {
+        // What waits already is in the next run, and no reason to replace this one.
+        let last = self.waiting.keys().next_back().copied();
+        self.left.insert(run, last);
         self.live.entry(run).or_default().insert(id.clone());
         *self.busy.entry(id.clone()).or_default() += 1;
     }
 
     /// Ends a run. Returns its assets.
     pub(super) fn end(&mut self, run: u64) -> BTreeSet<AssetId> {
+        self.left.remove(&run);
         let assets = self.live.remove(&run).unwrap_or_default();
         for id in &assets {
             match self.busy.get_mut(id) {
@@ -98,14 +113,19 @@ impl<K: Ord + Copy> Runs<K> {
     /// The runs to cancel under [`Concurrency::Replace`], because assets that wait up to `until` need their end. `waits`
     /// says whether an asset is one of them.
     pub(super) fn cancels(&self, until: K, waits: impl Fn(&AssetId) -> bool) -> Vec<u64> {
-        let any = self.waiting.range(..=until).next().is_some();
-        if self.limits.concurrency != Concurrency::Replace || !any {
+        let newest = self.waiting.range(..=until).next_back();
+        let newest = newest.map(|(since, _)| *since);
+        if self.limits.concurrency != Concurrency::Replace || newest.is_none() {
             return Vec::new();
         }
+        let since = |run: &u64| newest > self.left.get(run).copied().flatten();
         let live = self.live.iter();
-        live.filter(|(_, assets)| self.limits.per == Per::Watch || assets.iter().any(&waits))
-            .map(|(run, _)| *run)
-            .collect()
+        live.filter(|(run, assets)| match self.limits.per {
+            Per::Watch => since(run),
+            Per::Asset => assets.iter().any(&waits),
+        })
+        .map(|(run, _)| *run)
+        .collect()
     }
 
     /// All assets that wait, in their order.

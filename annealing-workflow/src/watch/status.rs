@@ -185,6 +185,13 @@ impl StatusWatch {
         self.held_for = held_for;
     }
 
+    /// The selection or the conditions were edited: what has held so far starts nothing.
+    pub fn selects_anew(&mut self) {
+        for id in std::mem::take(&mut self.holding).into_keys() {
+            self.runs.forget(&id);
+        }
+    }
+
     /// The assets whose condition holds and has not had its run, the oldest first.
     pub fn waiting(&self) -> impl Iterator<Item = &AssetId> {
         self.runs.waiting()

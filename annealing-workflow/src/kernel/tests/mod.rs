@@ -19,6 +19,7 @@ mod runs;
 mod schedules;
 mod slots;
 mod stored;
+mod watch_corners;
 mod watched;
 mod watches;
 mod words;

@@ -116,7 +116,7 @@ impl World {
         self.standings.insert(id(asset), standing);
     }
 
-    fn told(&mut self, asset: &str, standing: Standing) {
+    pub(super) fn told(&mut self, asset: &str, standing: Standing) {
         self.standings.insert(id(asset), standing.clone());
         if self.followed.contains(&id(asset)) {
             self.step(Event::Stands(vec![(id(asset), standing)]));

@@ -66,6 +66,10 @@ impl Members {
         self.refresh();
     }
 
+    pub(super) fn contains(&self, asset: &AssetId) -> bool {
+        self.all.contains(asset)
+    }
+
     /// Takes the changes of a newer incarnation.
     pub(super) fn changed(&mut self, changed: &[Change], filter: &Filter) {
         for change in changed {
@@ -120,7 +124,7 @@ impl Members {
         if !self.all.contains(asset) {
             return;
         }
-        if self.untold.contains(asset) && is_unknown(standing) {
+        if self.untold.contains(asset) && is_unknown(standing) || says_no_health(is, standing) {
             return;
         }
         self.untold.remove(asset);
@@ -143,6 +147,18 @@ fn is_unknown(standing: &Standing) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether the standing says nothing about the only condition that counts. An asset that is unhealthy is looked at and pushed
+/// again from time to time, and is unhealthy still when that fails.
+fn says_no_health(is: &[StatusIs], standing: &Standing) -> bool {
+    let Standing::Enforced(enforced) = standing else {
+        return false;
+    };
+    let out = matches!(enforced.state, SyncState::OutOfSync { .. });
+    let busy = [Reason::Looking, Reason::UnderWay, Reason::UnknownPush];
+    let busy = enforced.reason.is_some_and(|reason| busy.contains(&reason));
+    is.contains(&StatusIs::Unhealthy) && !is.contains(&StatusIs::OutOfSync) && out && busy
 }
 
 /// Since when one of the conditions holds. `None`: none does.

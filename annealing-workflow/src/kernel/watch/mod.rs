@@ -292,6 +292,8 @@ fn starts(
             let starts = of_intent.starts().into_iter();
             let starts = starts.map(|start| {
                 let assets = start.assets.into_iter().take(most);
+                // The content from before counts as much.
+                let assets = fitting(assets, newest, 2, |(asset, ..)| asset);
                 let assets = assets.map(|(asset, before, _)| ChangedAsset {
                     asset,
                     before: (before.at.0 > 0).then_some(before.at),
@@ -304,6 +306,7 @@ fn starts(
             let before = newest.map(Incarnation::no);
             let starts = of_status.starts(now.wall).into_iter().map(|assets| {
                 let assets = assets.into_iter().take(most);
+                let assets = fitting(assets, newest, 1, |asset| asset);
                 let assets = assets.map(|asset| ChangedAsset { asset, before });
                 run(assets.collect(), Vec::new(), true)
             });
@@ -314,6 +317,23 @@ fn starts(
     starts
         .filter(|(changed, _)| !changed.assets.is_empty())
         .collect()
+}
+
+/// The first of some assets whose contents fit into a request together, `times` times each; at least one.
+fn fitting<T>(
+    all: impl Iterator<Item = T>,
+    newest: Option<&Incarnation>,
+    times: usize,
+    id: impl Fn(&T) -> &AssetId,
+) -> impl Iterator<Item = T> {
+    let mut size = 0;
+    all.enumerate()
+        .take_while(move |(n, it)| {
+            let asset = newest.and_then(|newest| newest.asset(id(it)));
+            size += times * asset.map_or(0, |asset| asset.canonical().len());
+            *n == 0 || size <= Limit::REQUIRED_SIZE.max()
+        })
+        .map(|(_, it)| it)
 }
 
 /// The key of the execution of a run.

@@ -36,6 +36,8 @@ pub(in crate::kernel) struct Watches {
     pub(super) newest: Option<Incarnation>,
     /// The watches that follow each asset.
     followers: BTreeMap<AssetId, BTreeSet<AssetId>>,
+    /// The watches that follow assets.
+    following: BTreeSet<AssetId>,
     /// The assets to follow, or not any more, from this step on.
     follow: Vec<(AssetId, bool)>,
 }
@@ -71,8 +73,11 @@ impl Watches {
             && !members.is_listed()
         {
             members.list(newest.snapshot(), watch.wanted.on.filter());
-            let gone = members.gone();
-            gone.iter().for_each(|gone| of_status.is_over(gone));
+            // Also those that left while no process owned the partition.
+            let known = of_status.assets().keys().cloned();
+            let gone: Vec<AssetId> = known.filter(|id| !members.contains(id)).collect();
+            let gone = gone.into_iter().chain(members.gone());
+            gone.for_each(|gone| of_status.is_over(&gone));
             watch.behind = None;
         }
         if let Some(behind) = watch.behind.take() {
@@ -87,7 +92,12 @@ impl Watches {
     /// Follows the assets of a watch on status, and those of one that is none any more no longer.
     fn follow_members(&mut self, asset: &AssetId) {
         let (came, left) = match self.triggers.change(asset).map(|watch| &mut watch.kind) {
-            Some(Kind::Status(_, members)) => members.moved(),
+            Some(Kind::Status(_, members)) => {
+                self.following.insert(asset.clone());
+                members.moved()
+            }
+            // Only a watch that was one on status before has followed anything.
+            _ if !self.following.remove(asset) => return,
             _ => (BTreeSet::new(), self.followed_by(asset)),
         };
         for id in came {

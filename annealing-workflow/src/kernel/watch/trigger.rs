@@ -177,6 +177,7 @@ impl Watch {
             (Kind::Status(watch, members), On::Status(old), On::Status(new)) => {
                 watch.edited(wanted.limits(), held_for(new));
                 if (&old.of, &old.is) != (&new.of, &new.is) {
+                    watch.selects_anew();
                     members.list_anew();
                 }
             }

@@ -173,9 +173,10 @@ async fn old_keys_go(
     ));
     let workflows = workflows.build().unwrap();
     let now = TokioRuntime::current().now().wall;
-    assert_eq!(retention::old_keys(&workflows, now).await.unwrap(), []);
+    let none = retention::old_keys(&workflows, None, now).await.unwrap();
+    assert_eq!(none.0, []);
     let later = now + history::KEY + Duration::from_secs(60);
-    let writes = retention::old_keys(&workflows, later).await.unwrap();
+    let (writes, _) = retention::old_keys(&workflows, None, later).await.unwrap();
     let batch = writes.into_iter().fold(Batch::new(), Batch::write);
     store.commit(batch).await.unwrap();
     assert_eq!(counts(store).await, [2, 0, 2]);
