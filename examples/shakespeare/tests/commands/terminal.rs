@@ -21,6 +21,13 @@ fn is_plain(text: &str) -> bool {
             .any(|line| line.starts_with("production matches"))
 }
 
+/// The reason of the last word in the history of a rollout, which may have gone on to its next entry.
+fn last_reason(rollout: &serde_json::Value) -> &str {
+    let history = rollout["history"].as_array().unwrap().iter().rev();
+    let mut said = history.filter_map(|entry| entry["by"]["why"].as_str());
+    said.next().unwrap()
+}
+
 #[test]
 fn r73_text_of_people_and_sources_cannot_control_the_terminal() {
     let town = shell();
@@ -70,13 +77,7 @@ fn r73_text_of_people_and_sources_cannot_control_the_terminal() {
     let json = town.say(&["rollout", "status", "--json"]);
     assert!(is_plain(&json.text), "{:?}", json.text);
     let rolling: serde_json::Value = serde_json::from_str(&json.text).unwrap();
-    let history = rolling[0]["view"]["rollout"]["history"].as_array().unwrap();
-    // The rollout may have gone on to its next entry meanwhile.
-    let mut said = history
-        .iter()
-        .rev()
-        .filter_map(|entry| entry["by"]["why"].as_str());
-    let why = said.next().unwrap();
+    let why = last_reason(&rolling[0]["view"]["rollout"]);
     assert!(why.ends_with("\u{2028}\u{202e}DELTTES LLA"), "{why:?}");
     a_hostile_manifest_is_shown_plainly(&town);
     drop(plane);
