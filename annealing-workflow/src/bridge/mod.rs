@@ -8,7 +8,7 @@
 //!
 //! So calendars, approvals, pins and rollouts hold for what workflows do, and a rollback to older intent runs nothing again
 //! that has succeeded. Of one asset, at most one run of a workflow is live: the next one waits for its end. All three are
-//! also their own [`Turndown`]: it cancels what runs, with its clean-up.
+//! also their own [`Turndown`](plugin_sdk::Turndown): it cancels what runs, with its clean-up.
 
 mod fresh;
 mod operation;
