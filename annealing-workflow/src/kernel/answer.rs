@@ -11,7 +11,8 @@ use plugin_sdk::{
 
 use super::{
     Bug, CHAIN, Lane,
-    event::{Call, CallNo, Command, Effects, Record, Refused},
+    event::{Call, CallNo, Command, Effects, Record},
+    refused::Refused,
     state::{Phase, StepId, Why},
 };
 use crate::record::{Entry, Output, What};

@@ -11,12 +11,16 @@ use plugin_sdk::{
         StartCause,
     },
     plugin,
-    workflow::{MachineName, StateName, WorkflowName},
+    workflow::{MachineName, WorkflowName},
 };
 use prodspec_model::{AssetId, Digest, Incarnation, IncarnationNo, snapshot::Change};
 use serde_json::{Map, Value};
 
-use super::intended::{Intended, ScheduleWord};
+use super::{
+    intended::{Intended, ScheduleWord},
+    refused::Refused,
+    say::Say,
+};
 use crate::{
     cron::ScheduleRecord,
     definition::{Outcome, Workflow},
@@ -125,114 +129,6 @@ pub enum Command {
     ShowWatches,
 }
 
-/// A word for a live execution.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub enum Say {
-    /// Cleans up and ends.
-    Cancel,
-    /// Starts nothing more; what is in flight ends.
-    Pause,
-    /// Ends a pause.
-    Resume,
-    /// Chooses an option of a question.
-    Answer {
-        /// The machine that asks.
-        machine: MachineName,
-        /// The option.
-        option: StateName,
-    },
-    /// Says what happened in a call whose outcome is not known.
-    Settle {
-        /// The machine that made the call.
-        machine: MachineName,
-        /// What happened.
-        settled: Settled,
-    },
-    /// Calls a function again that was in flight at too many deaths.
-    Replay(MachineName),
-    /// Sets machines, and all that depend on them, back to their first state. An execution that has ended is live again.
-    Restart(Vec<MachineName>),
-    /// Ends the action of a machine with one of its outcomes, if no call of it is in flight.
-    Skip {
-        /// The machine whose action ends.
-        machine: MachineName,
-        /// The outcome, one of those that the action declares.
-        outcome: StateName,
-    },
-}
-
-/// What happened in a call whose outcome is not known.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Settled {
-    /// It took effect, with this outcome of the action.
-    Outcome(StateName),
-    /// It took no effect: call again.
-    Again,
-}
-
-impl Say {
-    /// Chooses `option` of the question of `machine`.
-    pub fn answer(machine: impl Into<MachineName>, option: impl Into<StateName>) -> Self {
-        Self::Answer {
-            machine: machine.into(),
-            option: option.into(),
-        }
-    }
-
-    /// The last call of `machine`, whose outcome is not known, took effect with this outcome.
-    pub fn settle(machine: impl Into<MachineName>, outcome: impl Into<StateName>) -> Self {
-        Self::Settle {
-            machine: machine.into(),
-            settled: Settled::Outcome(outcome.into()),
-        }
-    }
-
-    /// The last call of `machine`, whose outcome is not known, took no effect: it is made again.
-    pub fn again(machine: impl Into<MachineName>) -> Self {
-        Self::Settle {
-            machine: machine.into(),
-            settled: Settled::Again,
-        }
-    }
-
-    /// Ends the action of `machine`, which is not in flight, with this outcome.
-    pub fn skip(machine: impl Into<MachineName>, outcome: impl Into<StateName>) -> Self {
-        Self::Skip {
-            machine: machine.into(),
-            outcome: outcome.into(),
-        }
-    }
-
-    /// Sets `machines`, and all that depend on them, back to their first state.
-    pub fn restart<M: Into<MachineName>>(machines: impl IntoIterator<Item = M>) -> Self {
-        Self::Restart(machines.into_iter().map(Into::into).collect())
-    }
-}
-
-impl std::fmt::Display for Say {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Cancel => f.write_str("cancel"),
-            Self::Pause => f.write_str("pause"),
-            Self::Resume => f.write_str("resume"),
-            Self::Answer { machine, option } => write!(f, "answer {machine} with {option}"),
-            Self::Settle { machine, settled } => match settled {
-                Settled::Outcome(outcome) => write!(f, "settle {machine} as {outcome}"),
-                Settled::Again => write!(f, "settle {machine}: again"),
-            },
-            Self::Replay(machine) => write!(f, "replay {machine}"),
-            Self::Skip { machine, outcome } => write!(f, "skip {machine} with {outcome}"),
-            Self::Restart(machines) => {
-                f.write_str("restart")?;
-                machines
-                    .iter()
-                    .try_for_each(|machine| write!(f, " {machine}"))
-            }
-        }
-    }
-}
-
 /// The answer to a command. It is given when everything before it is durable.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reply {
@@ -261,94 +157,6 @@ pub enum Reply {
     Watches(Vec<view::WatchState>),
     /// The command does not fit. Nothing was changed.
     Refused(Refused),
-}
-
-/// Why a command does not fit.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Refused {
-    /// No workflow has this name.
-    #[error("no workflow is named {0}; register it, or start one of: {1}")]
-    UnknownWorkflow(WorkflowName, String),
-    /// An operation has the name of a registered workflow.
-    #[error("a workflow is named {0}; give the operation another name")]
-    NameTaken(WorkflowName),
-    /// The key belongs to an execution with another input, or of another operation.
-    #[error("the key has started {0} with another input; use another key, or the same input")]
-    OtherInput(ExecutionId),
-    /// A part of the start cannot be accepted.
-    #[error(transparent)]
-    Start(#[from] plugin_sdk::operation::InvalidStart),
-    /// Too many executions are live.
-    #[error(
-        "{0} executions are live, which is the limit; cancel some, or wait until some have ended"
-    )]
-    TooMany(usize),
-    /// The chain of causes is too long: a loop of starts.
-    #[error("the chain of causes would be longer than {limit}: {chain}; break the loop", limit = super::CHAIN)]
-    Loop {
-        /// The chain, the nearest cause last.
-        chain: String,
-    },
-    /// No such execution is live.
-    #[error("no live execution has the id {0}")]
-    NotLive(ExecutionId),
-    /// The execution has no such machine.
-    #[error("{execution} has no machine {machine}; it has: {machines}")]
-    NoMachine {
-        /// The execution.
-        execution: ExecutionId,
-        /// The name that was given.
-        machine: MachineName,
-        /// The names of its machines.
-        machines: String,
-    },
-    /// The word does not fit what the execution waits for.
-    #[error("{word} does not fit {execution} now: {why}")]
-    DoesNotFit {
-        /// The execution.
-        execution: ExecutionId,
-        /// The word.
-        word: String,
-        /// Why it does not fit, and what is waited for.
-        why: String,
-    },
-    /// No schedule is of this asset.
-    #[error("no schedule is of the asset {0}; list them with `schedules()`")]
-    NoSchedule(AssetId),
-    /// The word does not fit the schedule now.
-    #[error("{word} does not fit the schedule {asset} now: {why}")]
-    Schedule {
-        /// The asset with the schedule.
-        asset: AssetId,
-        /// The word.
-        word: ScheduleWord,
-        /// Why it does not fit, and what to do.
-        why: &'static str,
-    },
-    /// No watch is of this asset.
-    #[error("no watch is of the asset {0}; list them with `watches()`")]
-    NoWatch(AssetId),
-    /// The word does not fit the watch now.
-    #[error("{word} does not fit the watch {asset} now: {why}")]
-    Watch {
-        /// The asset with the watch.
-        asset: AssetId,
-        /// The word.
-        word: ScheduleWord,
-        /// Why it does not fit, and what to do.
-        why: &'static str,
-    },
-    /// There is no incarnation yet, so there is no intent to work on.
-    #[error("there is no incarnation yet; seal one first")]
-    NoIntent,
-}
-
-impl Refused {
-    /// Whether the same command may be accepted later, without a change of anything that people make.
-    pub(crate) fn passes(&self) -> bool {
-        matches!(self, Self::TooMany(_) | Self::NoIntent)
-    }
 }
 
 /// A change of the stored data.

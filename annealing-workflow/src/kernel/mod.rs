@@ -17,9 +17,11 @@ mod log;
 mod operate;
 mod queue;
 mod recover;
+mod refused;
 mod reopen;
 mod restart;
 mod runs;
+mod say;
 mod schedule;
 mod show;
 mod start;
@@ -57,11 +59,13 @@ use self::{
 };
 pub use self::{
     event::{
-        Call, CallNo, Command, CommitNo, Effects, Event, Made, PreparedEdit, Record, Refused,
-        Reply, ReplyNo, Run, Say, Settled, Settlement,
+        Call, CallNo, Command, CommitNo, Effects, Event, Made, PreparedEdit, Record, Reply,
+        ReplyNo, Run, Settlement,
     },
     intended::{Intended, ScheduleWord},
     recover::{Recovered, RecoveredExecution},
+    refused::Refused,
+    say::{Say, Settled},
     state::StepId,
     watch::RecoveredWatch,
 };

@@ -9,7 +9,8 @@ use prodspec_model::operation::History;
 
 use super::{
     Lane,
-    event::{Effects, Refused, Reply},
+    event::{Effects, Reply},
+    refused::Refused,
     start::Starting,
 };
 use crate::{

@@ -5,8 +5,10 @@ use plugin_sdk::{Now, operation::StartCause, workflow::MachineName};
 
 use super::{
     Lane,
-    event::{Effects, Record, Refused, Reply, Say, digest},
+    event::{Effects, Record, Reply, digest},
     recover::RecoveredExecution,
+    refused::Refused,
+    say::Say,
     state::{ExecutionNo, StepId},
 };
 use crate::record::{Entry, KeyRecord, What};

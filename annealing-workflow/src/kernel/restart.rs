@@ -4,7 +4,9 @@ use plugin_sdk::{Now, workflow::MachineName};
 
 use super::{
     Bug, Lane,
-    event::{Call, Effects, Record, Refused, Say},
+    event::{Call, Effects, Record},
+    refused::Refused,
+    say::Say,
     state::{ExecutionNo, Phase, StepId},
 };
 use crate::definition::MachineNo;

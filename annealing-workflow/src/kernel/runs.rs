@@ -11,7 +11,8 @@ use plugin_sdk::{
 
 use super::{
     Lane,
-    event::{Effects, Refused, Reply},
+    event::{Effects, Reply},
+    refused::Refused,
     start::Starting,
     state::Execution,
 };

@@ -13,8 +13,9 @@ use prodspec_model::{Digest, operation::History};
 
 use super::{
     Bug, CHAIN, Lane,
-    event::{Command, CommitNo, Effects, Record, Refused, Reply, digest},
+    event::{Command, CommitNo, Effects, Record, Reply, digest},
     log::LogHead,
+    refused::Refused,
     state::{Execution, ExecutionNo, Phase, StepId},
 };
 use crate::{

@@ -9,8 +9,10 @@ use plugin_sdk::{
 
 use super::{
     Lane,
-    event::{Call, Command, Effects, Refused, Reply, ReplyNo, Say, Settled},
+    event::{Call, Command, Effects, Reply, ReplyNo},
     operate::Operating,
+    refused::Refused,
+    say::{Say, Settled},
     state::{Execution, ExecutionNo, Phase, StepId},
 };
 use crate::record::{Entry, KeyRecord, Said, What};

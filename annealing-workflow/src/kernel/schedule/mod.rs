@@ -10,8 +10,9 @@ use prodspec_model::AssetId;
 pub(super) use self::state::Schedules;
 use super::{
     Bug, DISPATCH, ExecutionNo, Lane,
-    event::{Effects, Refused, Reply},
+    event::{Effects, Reply},
     intended::ScheduleWord,
+    refused::Refused,
     trigger::{NoStart, Run},
 };
 use crate::{

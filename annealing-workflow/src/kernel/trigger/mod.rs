@@ -18,8 +18,9 @@ use prodspec_model::{
 pub(super) use self::state::{Touched, Trigger, Triggers};
 use super::{
     ExecutionNo, Lane,
-    event::{Effects, Refused, Reply},
+    event::{Effects, Reply},
     operate::Operating,
+    refused::Refused,
 };
 use crate::{
     operation::{self, Operated},

@@ -20,8 +20,9 @@ use self::{
 };
 use super::{
     DISPATCH, ExecutionNo, Lane,
-    event::{Effects, Made, Refused, Reply},
+    event::{Effects, Made, Reply},
     intended::ScheduleWord,
+    refused::Refused,
     state::StepId,
     trigger::{NoStart, Run, Trigger as _},
 };

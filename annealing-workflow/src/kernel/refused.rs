@@ -1,0 +1,97 @@
+//! Why commands do not fit.
+
+use plugin_sdk::{
+    operation::ExecutionId,
+    workflow::{MachineName, WorkflowName},
+};
+use prodspec_model::AssetId;
+
+use super::intended::ScheduleWord;
+
+/// Why a command does not fit.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// No workflow has this name.
+    #[error("no workflow is named {0}; register it, or start one of: {1}")]
+    UnknownWorkflow(WorkflowName, String),
+    /// An operation has the name of a registered workflow.
+    #[error("a workflow is named {0}; give the operation another name")]
+    NameTaken(WorkflowName),
+    /// The key belongs to an execution with another input, or of another operation.
+    #[error("the key has started {0} with another input; use another key, or the same input")]
+    OtherInput(ExecutionId),
+    /// A part of the start cannot be accepted.
+    #[error(transparent)]
+    Start(#[from] plugin_sdk::operation::InvalidStart),
+    /// Too many executions are live.
+    #[error(
+        "{0} executions are live, which is the limit; cancel some, or wait until some have ended"
+    )]
+    TooMany(usize),
+    /// The chain of causes is too long: a loop of starts.
+    #[error("the chain of causes would be longer than {limit}: {chain}; break the loop", limit = super::CHAIN)]
+    Loop {
+        /// The chain, the nearest cause last.
+        chain: String,
+    },
+    /// No such execution is live.
+    #[error("no live execution has the id {0}")]
+    NotLive(ExecutionId),
+    /// The execution has no such machine.
+    #[error("{execution} has no machine {machine}; it has: {machines}")]
+    NoMachine {
+        /// The execution.
+        execution: ExecutionId,
+        /// The name that was given.
+        machine: MachineName,
+        /// The names of its machines.
+        machines: String,
+    },
+    /// The word does not fit what the execution waits for.
+    #[error("{word} does not fit {execution} now: {why}")]
+    DoesNotFit {
+        /// The execution.
+        execution: ExecutionId,
+        /// The word.
+        word: String,
+        /// Why it does not fit, and what is waited for.
+        why: String,
+    },
+    /// No schedule is of this asset.
+    #[error("no schedule is of the asset {0}; list them with `schedules()`")]
+    NoSchedule(AssetId),
+    /// The word does not fit the schedule now.
+    #[error("{word} does not fit the schedule {asset} now: {why}")]
+    Schedule {
+        /// The asset with the schedule.
+        asset: AssetId,
+        /// The word.
+        word: ScheduleWord,
+        /// Why it does not fit, and what to do.
+        why: &'static str,
+    },
+    /// No watch is of this asset.
+    #[error("no watch is of the asset {0}; list them with `watches()`")]
+    NoWatch(AssetId),
+    /// The word does not fit the watch now.
+    #[error("{word} does not fit the watch {asset} now: {why}")]
+    Watch {
+        /// The asset with the watch.
+        asset: AssetId,
+        /// The word.
+        word: ScheduleWord,
+        /// Why it does not fit, and what to do.
+        why: &'static str,
+    },
+    /// There is no incarnation yet, so there is no intent to work on.
+    #[error("there is no incarnation yet; seal one first")]
+    NoIntent,
+}
+
+impl Refused {
+    /// Whether the same command may be accepted later, without a change of anything that people make.
+    pub(crate) fn passes(&self) -> bool {
+        matches!(self, Self::TooMany(_) | Self::NoIntent)
+    }
+}

@@ -1,0 +1,111 @@
+//! Words for live executions.
+
+use plugin_sdk::workflow::{MachineName, StateName};
+
+/// A word for a live execution.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Say {
+    /// Cleans up and ends.
+    Cancel,
+    /// Starts nothing more; what is in flight ends.
+    Pause,
+    /// Ends a pause.
+    Resume,
+    /// Chooses an option of a question.
+    Answer {
+        /// The machine that asks.
+        machine: MachineName,
+        /// The option.
+        option: StateName,
+    },
+    /// Says what happened in a call whose outcome is not known.
+    Settle {
+        /// The machine that made the call.
+        machine: MachineName,
+        /// What happened.
+        settled: Settled,
+    },
+    /// Calls a function again that was in flight at too many deaths.
+    Replay(MachineName),
+    /// Sets machines, and all that depend on them, back to their first state. An execution that has ended is live again.
+    Restart(Vec<MachineName>),
+    /// Ends the action of a machine with one of its outcomes, if no call of it is in flight.
+    Skip {
+        /// The machine whose action ends.
+        machine: MachineName,
+        /// The outcome, one of those that the action declares.
+        outcome: StateName,
+    },
+}
+
+/// What happened in a call whose outcome is not known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Settled {
+    /// It took effect, with this outcome of the action.
+    Outcome(StateName),
+    /// It took no effect: call again.
+    Again,
+}
+
+impl Say {
+    /// Chooses `option` of the question of `machine`.
+    pub fn answer(machine: impl Into<MachineName>, option: impl Into<StateName>) -> Self {
+        Self::Answer {
+            machine: machine.into(),
+            option: option.into(),
+        }
+    }
+
+    /// The last call of `machine`, whose outcome is not known, took effect with this outcome.
+    pub fn settle(machine: impl Into<MachineName>, outcome: impl Into<StateName>) -> Self {
+        Self::Settle {
+            machine: machine.into(),
+            settled: Settled::Outcome(outcome.into()),
+        }
+    }
+
+    /// The last call of `machine`, whose outcome is not known, took no effect: it is made again.
+    pub fn again(machine: impl Into<MachineName>) -> Self {
+        Self::Settle {
+            machine: machine.into(),
+            settled: Settled::Again,
+        }
+    }
+
+    /// Ends the action of `machine`, which is not in flight, with this outcome.
+    pub fn skip(machine: impl Into<MachineName>, outcome: impl Into<StateName>) -> Self {
+        Self::Skip {
+            machine: machine.into(),
+            outcome: outcome.into(),
+        }
+    }
+
+    /// Sets `machines`, and all that depend on them, back to their first state.
+    pub fn restart<M: Into<MachineName>>(machines: impl IntoIterator<Item = M>) -> Self {
+        Self::Restart(machines.into_iter().map(Into::into).collect())
+    }
+}
+
+impl std::fmt::Display for Say {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Cancel => f.write_str("cancel"),
+            Self::Pause => f.write_str("pause"),
+            Self::Resume => f.write_str("resume"),
+            Self::Answer { machine, option } => write!(f, "answer {machine} with {option}"),
+            Self::Settle { machine, settled } => match settled {
+                Settled::Outcome(outcome) => write!(f, "settle {machine} as {outcome}"),
+                Settled::Again => write!(f, "settle {machine}: again"),
+            },
+            Self::Replay(machine) => write!(f, "replay {machine}"),
+            Self::Skip { machine, outcome } => write!(f, "skip {machine} with {outcome}"),
+            Self::Restart(machines) => {
+                f.write_str("restart")?;
+                machines
+                    .iter()
+                    .try_for_each(|machine| write!(f, " {machine}"))
+            }
+        }
+    }
+}
