@@ -24,7 +24,6 @@ pub struct Told {
     /// The execution that it is about.
     pub execution: ExecutionId,
     /// What happened, and when.
-    #[serde(flatten)]
     pub entry: Entry,
 }
 

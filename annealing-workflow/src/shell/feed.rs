@@ -3,19 +3,22 @@
 use std::{sync::Arc, time::Duration};
 
 use control_plane_runtime::{Runtime, timeout_at};
-use control_plane_store::{Error, Record as _, Write, record};
+use control_plane_store::{Error, Record as _, Version, Write, record};
 use futures::{Stream, StreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
+use plugin_sdk::operation::ExecutionId;
+use prodspec_model::PartitionId;
+use serde::Serialize;
 
 use super::build::Workflows;
 use crate::{
-    kernel::Record,
-    record::{FeedPosition, FeedRecord, Told},
+    kernel::{CommitNo, Record},
+    record::{Entry, FeedPosition, FeedRecord, Told},
 };
 
 /// Time for which the feed is kept.
 pub(super) const KEPT: SignedDuration = SignedDuration::from_hours(7 * 24);
-/// Greatest size of a part in bytes, unless it has one entry alone.
+/// Size in bytes from which on a part gets no further entry. An entry has some kilobytes at most.
 const PART: usize = 256 * 1024;
 /// Number of commits that are read at once.
 const PAGE: usize = 100;
@@ -135,29 +138,93 @@ impl<R: Runtime> Workflows<R> {
     }
 }
 
+/// An entry of the feed as it is written: a [`Told`] without a copy.
+#[derive(Serialize)]
+struct Telling<'r> {
+    execution: &'r ExecutionId,
+    entry: &'r Entry,
+}
+
 /// What a commit with these records adds to the feed, in parts that fit into a value of the store.
-pub(super) fn told(records: &[Record]) -> Vec<FeedRecord> {
-    let mut parts: Vec<FeedRecord> = Vec::new();
-    let mut size = PART;
+///
+/// # Errors
+/// When JSON cannot hold an entry.
+pub(super) fn rows(
+    partition: &PartitionId,
+    fence: Version,
+    commit: CommitNo,
+    records: &[Record],
+) -> Result<Vec<Write>, Error> {
+    let key = |part| {
+        let name = FeedPosition::new(fence.0, commit.0, part);
+        record::key(partition, FeedRecord::KIND, &name.0)
+    };
+    let parts = parts(records).map_err(|error| Error::Unwritable {
+        key: key(0),
+        source: Arc::new(error),
+    })?;
+    let rows = parts.into_iter().enumerate();
+    Ok(rows
+        .map(|(part, json)| Write::Put(key(part), json.into()))
+        .collect())
+}
+
+/// [`FeedRecord`]s with the entries of the logs among these records, as JSON. Each entry is written once, because this is on
+/// the way of every step.
+fn parts(records: &[Record]) -> Result<Vec<Vec<u8>>, serde_json::Error> {
+    let mut parts: Vec<Vec<u8>> = Vec::new();
     for record in records {
         let Record::Log(execution, _, log) = record else {
             continue;
         };
         for entry in &log.0 {
-            let told = Told {
-                execution: execution.clone(),
-                entry: entry.clone(),
-            };
-            let bytes = serde_json::to_vec(&told).map_or(0, |json| json.len());
-            if size + bytes > PART {
-                parts.push(FeedRecord(Vec::new()));
-                size = 0;
+            let is_full = parts.last().is_none_or(|part| part.len() >= PART);
+            if is_full {
+                parts.push(Vec::new());
             }
-            size += bytes;
             if let Some(part) = parts.last_mut() {
-                part.0.push(told);
+                part.push(if is_full { b'[' } else { b',' });
+                serde_json::to_writer(part, &Telling { execution, entry })?;
             }
         }
     }
-    parts
+    parts.iter_mut().for_each(|part| part.push(b']'));
+    Ok(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{LogRecord, What};
+
+    /// Entries that are more than a value of the store may hold are in several parts, all of them and in order.
+    #[test]
+    fn r41_entries_of_a_large_commit_are_in_parts_that_fit() {
+        let entry = |n: usize| Entry {
+            at: Timestamp::UNIX_EPOCH,
+            machine: None,
+            what: What::Note(format!("{n} {}", "x".repeat(1_000))),
+        };
+        let log = |n: usize| {
+            let id = ExecutionId::new("w", n as u64);
+            Record::Log(id, 0, LogRecord(vec![entry(2 * n), entry(2 * n + 1)]))
+        };
+        let records: Vec<Record> = (0..1_000).map(log).collect();
+        let partition: PartitionId = "test".parse().unwrap();
+        let rows = rows(&partition, Version(1), CommitNo(2), &records).unwrap();
+        assert!(rows.len() > 4, "{}", rows.len());
+        let mut told = Vec::new();
+        let mut names = Vec::new();
+        for row in &rows {
+            let Write::Put(key, value) = row else {
+                panic!("{row:?}");
+            };
+            assert!(value.len() < 2 * PART);
+            names.push(key.clone());
+            told.extend(serde_json::from_slice::<FeedRecord>(value).unwrap().0);
+        }
+        assert!(names.is_sorted());
+        let entries: Vec<Entry> = told.into_iter().map(|told| told.entry).collect();
+        assert_eq!(entries, (0..2_000).map(entry).collect::<Vec<_>>());
+    }
 }

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     kernel::{CommitNo, Effects, Event, Lane, Record, Recovered, Reply, ReplyNo},
-    record::{Ended, FeedPosition},
+    record::Ended,
 };
 
 /// Wait before a batch is submitted again whose outcome is not known.
@@ -328,12 +328,7 @@ impl<R: Runtime> Session<R> {
     /// The writes of one commit, with what it adds to the feed.
     fn made(&self, commit: CommitNo, records: Vec<Record>) -> Result<Vec<Write>, Error> {
         let partition = &self.workflows.partition;
-        let feed = feed::told(&records).into_iter().enumerate();
-        let feed = feed.map(|(part, told)| {
-            let name = FeedPosition::new(self.fence.0, commit.0, part).to_string();
-            record::put(partition, &name, &told)
-        });
-        let feed = feed.collect::<Result<Vec<_>, _>>()?;
+        let feed = feed::rows(partition, self.fence, commit, &records)?;
         let made = records
             .into_iter()
             .map(|record| writes(partition, &self.rewrites, record));

@@ -7,7 +7,7 @@ use control_plane_store::{record, records::By};
 use futures::{StreamExt, channel::mpsc::UnboundedSender, future};
 use plugin_sdk::{
     BoxError, Mono,
-    operation::{Start, StartCause},
+    operation::{ExecutionId, Start, StartCause},
     with_causes,
 };
 
@@ -116,17 +116,13 @@ impl<R: Runtime> Ear<'_, R> {
 
     async fn react(&self, heard: &Heard) -> Result<(), BoxError> {
         for (n, told) in heard.told.iter().enumerate() {
-            let ended = self.handle.ended(&told.execution).await?;
-            let chain = match &ended {
-                Some(ended) => ended.live.chain.clone(),
-                None => {
-                    let live = self.handle.live(&told.execution).await?;
-                    live.map(|live| live.live.chain).unwrap_or_default()
-                }
-            };
             let is_end = matches!(told.entry.what, What::Ended(_));
+            let ended = match is_end {
+                true => self.handle.ended(&told.execution).await?,
+                false => None,
+            };
             // It may be live again, or have ended once more: then this end is not known any more.
-            let ended = ended.filter(|ended| is_end && ended.ended == told.entry.at);
+            let ended = ended.filter(|ended| ended.ended == told.entry.at);
             if is_end && ended.is_none() {
                 tracing::warn!(partition = %self.workflows.partition, listener = %self.listener.name, execution = %told.execution, "a listener cannot hear an end that is not kept any more");
             }
@@ -134,7 +130,7 @@ impl<R: Runtime> Ear<'_, R> {
             let hears = || self.listener.hears(told, ended.as_ref());
             let start = std::panic::catch_unwind(std::panic::AssertUnwindSafe(hears));
             match start {
-                Ok(Some(start)) => self.start(heard, n, told, chain, start).await?,
+                Ok(Some(start)) => self.start(heard, n, told, start).await?,
                 Ok(None) => {}
                 Err(_) => {
                     tracing::error!(partition = %self.workflows.partition, listener = %self.listener.name, execution = %told.execution, "a listener panicked; the entry is left out");
@@ -144,18 +140,27 @@ impl<R: Runtime> Ear<'_, R> {
         Ok(())
     }
 
+    /// The executions and watches that led to an execution. Empty if it is not kept any more.
+    async fn chain(&self, execution: &ExecutionId) -> Result<Vec<String>, BoxError> {
+        if let Some(live) = self.handle.live(execution).await? {
+            return Ok(live.live.chain);
+        }
+        let ended = self.handle.ended(execution).await?;
+        Ok(ended.map(|ended| ended.live.chain).unwrap_or_default())
+    }
+
     async fn start(
         &self,
         heard: &Heard,
         n: usize,
         told: &Told,
-        mut chain: Vec<String>,
         mut start: Start,
     ) -> Result<(), BoxError> {
         let (name, position) = (&self.listener.name, &heard.position);
         start
             .key
             .get_or_insert(format!("{name} {position} {n}").into());
+        let mut chain = self.chain(&told.execution).await?;
         chain.push(told.execution.to_string());
         let cause = StartCause::Listener {
             name: name.to_string(),
