@@ -23,7 +23,7 @@ use super::{
     event::{Effects, Made, Reply},
     intended::ScheduleWord,
     refused::Refused,
-    state::StepId,
+    state::{Step, StepId},
     trigger::{NoStart, Run, Trigger as _},
 };
 use crate::{
@@ -123,11 +123,7 @@ impl Lane {
             let no = self.run_of(asset, &key(asset, run))?;
             self.live.get(&no)
         });
-        let is_open = |step: &super::state::Step| {
-            let edit = step.open_edit();
-            edit.is_some_and(|edit| edit.assets.is_none())
-        };
-        !self.editing.is_empty() || runs.any(|run| run.steps.values().any(is_open))
+        !self.editing.is_empty() || runs.any(|run| run.steps.values().any(Step::edit_may_come))
     }
 
     /// Starts and cancels what a watch decides now. Returns a time after which to try again.
