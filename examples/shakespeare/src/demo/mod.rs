@@ -16,7 +16,7 @@ use testbed::{
 
 use self::{
     steps::{Part, Step},
-    workflows::slots::schedules,
+    workflows::{noticed::notices, slots::schedules},
 };
 use crate::model::{Canary, Cluster, Global, Manifest, Rollout};
 
@@ -59,6 +59,7 @@ pub async fn run(Options { seed, part, only }: Options) -> Result<ExitCode, Fail
     if steps.contains(&Step::OnTime) {
         manifest.schedules = schedules();
     }
+    manifest.notices = steps.contains(&Step::Noticed).then(notices);
     let within = part.map_or(2 * PART, |_| PART);
     if play::run(dir.path(), dice, manifest, steps, within).await {
         return Ok(ExitCode::SUCCESS);
@@ -91,6 +92,7 @@ fn manifest() -> Manifest {
         global: Global { max_capacity: 48 },
         index: None,
         schedules: BTreeMap::new(),
+        notices: None,
         clusters: CLUSTERS
             .map(|name| (name.to_owned(), cluster.clone()))
             .into(),

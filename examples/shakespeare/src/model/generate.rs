@@ -1,13 +1,17 @@
 //! The generator: makes the assets from the manifest, with all their references and dependencies.
 
+use std::time::Duration;
+
 use control_plane::{
-    model::{AssetBuilder, Provenance, rollout::RolloutPolicy},
+    model::{AssetBuilder, Filter, Provenance, rollout::RolloutPolicy},
     prelude::{
-        Asset, AssetId, AssetRef, Document, Drafts, Generator, GeneratorInfo, Input, Problem,
-        Problems,
+        Asset, AssetId, AssetRef, Document, Drafts, Generator, GeneratorInfo, Input, Message,
+        Problem, Problems,
     },
     sdk::Located,
-    workflow::{CronOperation, History, Operation, PipelineStep, Schedule},
+    workflow::{
+        CronOperation, History, Operation, PipelineStep, Schedule, StatusIs, Watch, WatchOperation,
+    },
 };
 use serde_json::json;
 
@@ -15,7 +19,7 @@ use prodspec::{DependsOn, Edge, ImpactedDomains, Owner, PhysicalCluster, Rollout
 
 use super::{
     POLICY, SOURCE,
-    manifest::{Cluster, Manifest, Performances, Placed},
+    manifest::{Cluster, Manifest, Notices, Performances, Placed},
     payload::{
         DatabaseSchema, FailureDomain, FreshIndex, FrontendJob, GlobalBalancer, LoadBalancer,
         Share, balancer_unit, job_unit,
@@ -24,6 +28,9 @@ use super::{
 
 use control_plane::model::addons as prodspec;
 use testbed::production::GLOBAL_CELL;
+
+/// Maximum number of notices that are being printed at the same time.
+const MOST_NOTICES: u32 = 10;
 
 /// Generator that makes the assets of the Shakespeare service from its manifest.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +46,7 @@ impl Generator for ShakespeareModel {
             .makes::<DatabaseSchema>()
             .makes::<FreshIndex>()
             .makes::<CronOperation>()
+            .makes::<WatchOperation>()
             .makes::<FailureDomain>()
             .makes::<RolloutPolicy>()
     }
@@ -71,6 +79,10 @@ impl Shakespeare<'_> {
         for (name, performances) in &self.manifest.schedules {
             let at = self.document.provenance_at("schedules");
             out.asset(self.schedule(name, performances)?, at)?;
+        }
+        if let Some(notices) = self.manifest.notices {
+            let at = self.document.provenance_at("notices");
+            out.asset(self.notices(notices)?, at)?;
         }
         for (name, cluster) in &self.manifest.clusters {
             let at = self.document.provenance_at(&*cluster.path);
@@ -190,6 +202,17 @@ impl Shakespeare<'_> {
             template: Operation::pipeline(steps),
         };
         Ok(self.owned(id("cron", name)?)?.payload(&payload)?)
+    }
+
+    fn notices(&self, wanted: Notices) -> Result<AssetBuilder, Problems> {
+        let late = Watch::status([StatusIs::OutOfSync])
+            .held_for(Duration::from_secs(wanted.out_of_sync_secs))
+            .of(Filter::types([FrontendJob::TYPE]));
+        let tell = Operation::pipeline([PipelineStep::new("notice", "notice")]);
+        let mut payload = WatchOperation::new(late, tell);
+        // One cluster's notice does not wait for that of another one.
+        payload.at_most = MOST_NOTICES;
+        Ok(self.owned(id("watch", "notices")?)?.payload(&payload)?)
     }
 
     fn owned(&self, id: AssetId) -> Result<AssetBuilder, Problems> {

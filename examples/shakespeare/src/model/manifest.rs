@@ -31,6 +31,9 @@ pub struct Manifest<C = Cluster> {
     /// What is printed and performed at the times of a cron expression, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub schedules: BTreeMap<String, Performances>,
+    /// When people are told that tasks are not as the manifest says. None: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notices: Option<Notices>,
     /// The clusters of the service, by name.
     pub clusters: BTreeMap<String, C>,
 }
@@ -57,6 +60,14 @@ pub struct Performances {
     pub concurrency: Concurrency,
     /// Length of a performance, in seconds.
     pub secs: u64,
+}
+
+/// Notices about clusters whose tasks are not as the manifest says. Each is printed once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Notices {
+    /// For how long the tasks must have been out of sync, in seconds.
+    pub out_of_sync_secs: u64,
 }
 
 /// One cluster of the service.
@@ -105,6 +116,11 @@ impl Manifest {
         if !self.schedules.is_empty() {
             let schedules = serde_json::to_string(&self.schedules).unwrap_or_default();
             text.push_str(&format!("schedules: {schedules}\n"));
+        }
+        if let Some(Notices { out_of_sync_secs }) = self.notices {
+            text.push_str(&format!(
+                "notices:\n  out_of_sync_secs: {out_of_sync_secs}\n"
+            ));
         }
         text.push_str("clusters:\n");
         for (name, cluster) in &self.clusters {

@@ -22,7 +22,7 @@ mod payload;
 mod rollout;
 
 pub use generate::ShakespeareModel;
-pub use manifest::{Cluster, Global, Manifest, Performances, Turndown};
+pub use manifest::{Cluster, Global, Manifest, Notices, Performances, Turndown};
 pub use payload::{
     DatabaseSchema, FailureDomain, FreshIndex, FrontendJob, GlobalBalancer, LoadBalancer, Share,
     balancer_unit, cluster_of, job_unit,

@@ -26,7 +26,7 @@ pub(crate) struct Printer {
     dir: PathBuf,
 }
 
-/// Registers the functions that use the press, `print` and `withdraw`, and `perform`.
+/// Registers the functions that use the press, `print`, `withdraw` and `notice`, and `perform`.
 ///
 /// The press makes the effect of a key once, and refuses older fences. So a call whose answer is lost is made again at
 /// once, with the same key.
@@ -37,7 +37,7 @@ pub(super) fn add(builder: ControlPlaneBuilder, press: &Printer) -> ControlPlane
             .guard(Guard::Guarded)
             .deadline(DEADLINE)
     };
-    let (printer, withdrawer) = (press.clone(), press.clone());
+    let (printer, withdrawer, teller) = (press.clone(), press.clone(), press.clone());
     let print = move |request| {
         let press = printer.clone();
         async move { press.print(&request).await }
@@ -46,10 +46,15 @@ pub(super) fn add(builder: ControlPlaneBuilder, press: &Printer) -> ControlPlane
         let press = withdrawer.clone();
         async move { press.withdraw(&request).await }
     };
+    let notice = move |request| {
+        let press = teller.clone();
+        async move { press.notice(&request).await }
+    };
     let performs = FunctionInfo::new("perform").repeat(Repeat::Safe);
     builder
         .function(from_fn(info("print"), print))
         .function(from_fn(info("withdraw"), withdraw))
+        .function(from_fn(info("notice"), notice))
         .function(from_fn(performs, perform))
 }
 
@@ -90,6 +95,15 @@ impl Printer {
         let of = format!("{}/{step}/", request.execution());
         self.order(request, Order::Withdraw { of }).await?;
         Ok(Answer::new().note("destroyed").done())
+    }
+
+    /// Prints the assets that a watch runs for.
+    async fn notice(&self, request: &FunctionRequest) -> Result<Ran, plugin::Error> {
+        let changed = request.required("changed").unwrap_or_default();
+        let ids: Vec<String> = changed.iter().map(|it| it.asset.id().to_string()).collect();
+        let text = format!("{}: {}", request.step(), ids.join(", "));
+        self.order(request, Order::Print { text }).await?;
+        Ok(Answer::new().note("printed").done())
     }
 
     async fn order(&self, request: &FunctionRequest, order: Order) -> Result<(), plugin::Error> {

@@ -26,12 +26,7 @@ fn season_is_started_explained_answered_and_restarted() {
     );
 
     town.sees(&["workflow", "list"], "Open the season?");
-    let early = town.say(&["workflow", "replay", id, "go"]);
-    assert!(
-        !early.good && early.text.contains("does not fit"),
-        "{}",
-        early.text
-    );
+    refuses_words_that_do_not_fit(&town, id);
     let waits = [
         "go           waiting",
         "undo-posters",
@@ -57,6 +52,8 @@ fn season_is_started_explained_answered_and_restarted() {
         town.say(&["workflow", "list"]).text,
         "no execution is live\n"
     );
+    let ended = town.say(&["workflow", "list", "--ended"]).text;
+    assert!(ended.starts_with(&format!("{id} cancelled")), "{ended}");
     let gone = town.say(&["workflow", "explain", "season-0000000009"]);
     assert!(
         !gone.good && gone.text.contains("workflow list"),
@@ -68,6 +65,24 @@ fn season_is_started_explained_answered_and_restarted() {
     assert!(!town.state().exists(), "the press is gone too");
 }
 
+/// Gives words that do not fit a season that waits for an answer. No execution has ended yet.
+fn refuses_words_that_do_not_fit(town: &Shell, id: &str) {
+    let ended = town.say(&["workflow", "list", "--ended"]).text;
+    assert_eq!(ended, "no ended execution is kept\n");
+    let skipped = town.say(&["workflow", "skip", id, "go", "perhaps"]);
+    assert!(
+        !skipped.good && skipped.text.contains("perhaps"),
+        "{}",
+        skipped.text
+    );
+    let early = town.say(&["workflow", "replay", id, "go"]);
+    assert!(
+        !early.good && early.text.contains("does not fit"),
+        "{}",
+        early.text
+    );
+}
+
 /// Checks that the explanation of an execution has these words.
 fn explains(town: &Shell, id: &str, words: &[&str]) {
     let explained = town.say(&["workflow", "explain", id]).text;
@@ -77,11 +92,13 @@ fn explains(town: &Shell, id: &str, words: &[&str]) {
 }
 
 #[test]
-fn schedules_are_listed_with_their_next_slots() {
+fn schedules_and_watches_are_listed_paused_and_acknowledged() {
     let town = shell();
     let (manifest, text) = a_manifest_that_bakes_fast(&town);
     let nightly = "schedules: {nightly: {cron: \"30 3 * * *\", secs: 5}}\nglobal:\n";
-    fs::write(manifest, text.replacen("global:\n", nightly, 1)).unwrap();
+    let notices = "notices: {out_of_sync_secs: 60}\n";
+    let wanted = text.replacen("global:\n", &format!("{notices}{nightly}"), 1);
+    fs::write(&manifest, wanted).unwrap();
     let (mut plane, mut lines) = town.run();
     assert!(lines.any(|line| line == "production matches shakespeare@1"));
     let listed = town.say(&["schedules"]).text;
@@ -89,6 +106,24 @@ fn schedules_are_listed_with_their_next_slots() {
         listed.starts_with("cron/nightly: 30 3 * * * UTC, next "),
         "{listed}"
     );
+    let listed = town.say(&["watches"]).text;
+    assert!(listed.starts_with("watch/notices\n"), "{listed}");
+
+    for (list, asset) in [("schedules", "cron/nightly"), ("watches", "watch/notices")] {
+        let timed = town.say(&["pause", asset, "--for", "5"]);
+        assert!(!timed.good && timed.text.contains("until `resume`"));
+        assert!(town.say(&["pause", asset]).good);
+        town.sees(&[list], "  paused     by ");
+        assert!(town.say(&["resume", asset]).good);
+        assert!(!town.say(&[list]).text.contains("paused     by"));
+        assert!(!town.say(&["acknowledge", asset]).good, "it is in intent");
+    }
+    fs::write(&manifest, text).unwrap();
+    for (list, asset) in [("schedules", "cron/nightly"), ("watches", "watch/notices")] {
+        town.sees(&[list], "  orphaned   since ");
+        assert!(town.say(&["acknowledge", asset]).good);
+        town.sees(&[list], &format!("there are no {list}"));
+    }
     assert!(town.say(&["down"]).good);
     assert!(plane.wait().unwrap().success());
 }

@@ -5,7 +5,7 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::Subcommand;
 use control_plane::model::AssetId;
 
-use super::{ask, check, down, load, plan, rollout, run, tell, workflow};
+use super::{ask, check, down, load, plan, rollout, run, tell, triggers, workflow};
 use crate::{place::Place, production::Process, program::Failure, service::Service};
 
 /// A command of the program. [`Command::Process`] is for the control plane and for cells, the others are for people.
@@ -51,21 +51,27 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show the watches: what waits, what runs, and how many runs have started.
+    Watches {
+        /// Print everything as JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Send requests until Ctrl-C. The health of a rollout is judged by their answers.
     Load,
     /// Approve one destructive change of an asset.
     Approve(tell::Approve),
     /// Override a guard or a check for one change.
     Override(tell::Override),
-    /// Remove an orphan from the list of orphans. Its processes are left running.
+    /// Remove an orphan from the list of orphans. Its processes are left running. A schedule or a watch ends.
     Acknowledge(tell::About),
     /// Confirm that a push with an unknown outcome is over and will not take effect any more.
     Over(tell::About),
     /// Start enforcement again after a violated invariant stopped it. Find out why it stopped first.
     Clear(tell::Clear),
-    /// Pause pushes: no new push starts.
+    /// Pause pushes, or a schedule or a watch: nothing new starts.
     Pause(tell::Pause),
-    /// End a pause, so that pushes start again.
+    /// End a pause, so that pushes and runs start again.
     Resume(tell::Resume),
     /// Run one of the processes of production.
     #[command(flatten)]
@@ -96,7 +102,8 @@ impl Command {
             Self::Status { json } => ask::status(&place, json).await?,
             Self::Rollout { verb } => rollout::rollout(&place, verb).await?,
             Self::Workflow { verb } => workflow::workflow(&place, verb).await?,
-            Self::Schedules { json } => workflow::schedules(&place, json).await?,
+            Self::Schedules { json } => triggers::schedules(&place, json).await?,
+            Self::Watches { json } => triggers::watches(&place, json).await?,
             Self::Load => load::load(&place).await?,
             Self::Approve(said) => tell::tell(&place, said.into()).await?,
             Self::Override(said) => tell::tell(&place, said.into()).await?,

@@ -12,6 +12,7 @@ mod run;
 mod running;
 mod start;
 mod tell;
+mod triggers;
 mod workflow;
 
 pub use cli::Command;

@@ -1,8 +1,8 @@
-//! `workflow` and `schedules`: executions of workflows and operations, and an operator's words to them.
+//! `workflow`: executions of workflows and operations, and an operator's words to them.
 
 use control_plane::workflow::{
-    Counts, Ended, Execution, ExecutionId, MachineName, Operation, ScheduleState, Start, StateName,
-    Wait, What, WorkflowName,
+    Ended, Execution, ExecutionId, MachineName, Operation, Start, StateName, Wait, What,
+    WorkflowName,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -36,6 +36,9 @@ pub enum Verb {
     },
     /// List the live executions, and what each of them waits for.
     List {
+        /// List those that have ended instead, the newest last.
+        #[arg(long)]
+        ended: bool,
         /// Print everything as JSON.
         #[arg(long)]
         json: bool,
@@ -85,6 +88,17 @@ pub enum Verb {
         #[command(flatten)]
         signed: Signed,
     },
+    /// End the action of a machine with an outcome, without a call of its function.
+    Skip {
+        /// Id of the execution.
+        id: ExecutionId,
+        /// The machine whose action ends.
+        machine: MachineName,
+        /// One of the action's outcomes, such as `done`.
+        outcome: StateName,
+        #[command(flatten)]
+        signed: Signed,
+    },
 }
 
 fn json<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
@@ -114,7 +128,8 @@ pub(super) async fn workflow(place: &Place, verb: Verb) -> Result<(), Failure> {
             };
             return begin(place, &start).await;
         }
-        Verb::List { json } => return list(place, json).await,
+        Verb::List { ended: true, json } => return list_ended(place, json).await,
+        Verb::List { ended: false, json } => return list(place, json).await,
         Verb::Explain { id, json } => return explain(place, &id, json).await,
         Verb::Answer {
             id,
@@ -133,6 +148,12 @@ pub(super) async fn workflow(place: &Place, verb: Verb) -> Result<(), Failure> {
             machine,
             signed,
         } => (id, WordToExecution::Replay(machine), signed),
+        Verb::Skip {
+            id,
+            machine,
+            outcome,
+            signed,
+        } => (id, WordToExecution::Skip { machine, outcome }, signed),
     };
     let said = signed.into();
     tell::tell(place, Word::Execution { id, word, said }).await
@@ -164,6 +185,18 @@ async fn list(place: &Place, json: bool) -> Result<(), Failure> {
                 }),
             );
         }
+    }
+    Ok(())
+}
+
+async fn list_ended(place: &Place, json: bool) -> Result<(), Failure> {
+    let all = Control::find(place).await?.ended_executions().await?;
+    if json {
+        say_json(&all)?;
+    } else if all.is_empty() {
+        say("no ended execution is kept");
+    } else {
+        say_all(all.iter().flat_map(states));
     }
     Ok(())
 }
@@ -270,48 +303,4 @@ fn happened(what: &What) -> String {
         What::Ended(outcome) => format!("ended: {outcome}"),
         other => format!("{other:?}"),
     }
-}
-
-/// Prints all schedules.
-///
-/// # Errors
-/// When no control plane is running.
-pub(super) async fn schedules(place: &Place, json: bool) -> Result<(), Failure> {
-    let all = Control::find(place).await?.schedules().await?;
-    if json {
-        say_json(&all)?;
-    } else if all.is_empty() {
-        say("there are no schedules");
-    } else {
-        say_all(all.iter().flat_map(schedule));
-    }
-    Ok(())
-}
-
-fn schedule(state: &ScheduleState) -> Vec<String> {
-    let zone = state.zone.as_deref().unwrap_or("UTC");
-    let next = state.next.map(|at| format!(", next {at}"));
-    let next = next.unwrap_or_default();
-    let mut lines = vec![format!("{}: {} {zone}{next}", state.asset, state.cron)];
-    let Counts {
-        started,
-        late,
-        forbidden,
-        paused,
-    } = state.counts;
-    lines.push(format!(
-        "  slots      {started} started, {late} late, {forbidden} forbidden, {paused} paused"
-    ));
-    let running = state.running.iter();
-    lines.extend(running.map(|id| format!("  runs       {id}")));
-    lines.extend(state.open.map(|at| format!("  open       {at}")));
-    let paused = state.paused.iter();
-    lines.extend(
-        paused.map(|paused| format!("  paused     by {} since {:.0}", paused.by, paused.since)),
-    );
-    let orphan = state.orphan.iter();
-    lines.extend(orphan.map(|since| format!("  orphaned   since {since:.0}")));
-    let trouble = state.trouble.iter();
-    lines.extend(trouble.map(|why| format!("  held       {why}")));
-    lines
 }

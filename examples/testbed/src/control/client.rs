@@ -10,7 +10,7 @@ use control_plane::{
     model::AssetId,
     prelude::Problems,
     strategist::GroupOutcome,
-    workflow::{Execution, ExecutionId, ScheduleState},
+    workflow::{Ended, Execution, ExecutionId, ScheduleState, WatchState},
 };
 use http_body_util::Full;
 use hyper::{Method, Request, StatusCode, header};
@@ -210,12 +210,28 @@ impl Control {
         self.call(Method::GET, &path, Bytes::new()).await
     }
 
+    /// Returns the executions that have ended and are kept, the newest last.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn ended_executions(&self) -> Result<Vec<Ended>, Error> {
+        self.call(Method::GET, "ended", Bytes::new()).await
+    }
+
     /// Returns all schedules.
     ///
     /// # Errors
     /// See [`Error`].
     pub async fn schedules(&self) -> Result<Vec<ScheduleState>, Error> {
         self.call(Method::GET, "schedules", Bytes::new()).await
+    }
+
+    /// Returns all watches.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn watches(&self) -> Result<Vec<WatchState>, Error> {
+        self.call(Method::GET, "watches", Bytes::new()).await
     }
 
     async fn call<T: DeserializeOwned>(

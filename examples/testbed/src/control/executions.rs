@@ -7,7 +7,7 @@ use axum::{
 };
 use control_plane::workflow::{
     Ended, Entry, Execution, ExecutionId, MachineName, Operation, Outcome, Say, ScheduleState,
-    Start, StateName,
+    Start, StateName, WatchState,
 };
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +15,9 @@ use super::{
     Refusal, Said,
     answer::{Answer, Peer, Shared, spoken},
 };
+
+/// Maximum number of ended executions in one answer.
+const MOST_ENDED: usize = 1000;
 
 /// The start of an execution, as an operator asks for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -67,6 +70,13 @@ pub enum WordToExecution {
     Restart(Vec<MachineName>),
     /// Calls a function again that is parked, because the control plane died while it was in flight.
     Replay(MachineName),
+    /// Ends the action of a machine with one of its outcomes, without a call.
+    Skip {
+        /// The machine whose action ends.
+        machine: MachineName,
+        /// The outcome, one of those that the action declares.
+        outcome: StateName,
+    },
 }
 
 impl From<WordToExecution> for Say {
@@ -76,6 +86,7 @@ impl From<WordToExecution> for Say {
             WordToExecution::Cancel => Self::Cancel,
             WordToExecution::Restart(machines) => Self::Restart(machines),
             WordToExecution::Replay(machine) => Self::Replay(machine),
+            WordToExecution::Skip { machine, outcome } => Self::Skip { machine, outcome },
         }
     }
 }
@@ -85,7 +96,9 @@ pub(super) fn routes() -> Router<Shared> {
     Router::new()
         .route("/executions", get(executions).post(start))
         .route("/executions/{id}", get(execution))
+        .route("/ended", get(ended))
         .route("/schedules", get(schedules))
+        .route("/watches", get(watches))
 }
 
 async fn start(
@@ -122,6 +135,14 @@ async fn executions(State(shared): State<Shared>) -> Answer<Vec<Execution>> {
     Ok(Json(shared.handle.executions().await?))
 }
 
+/// Returns those that have ended, the newest last: of each workflow, those of the smallest numbers that are kept.
+async fn ended(State(shared): State<Shared>) -> Answer<Vec<Ended>> {
+    let all = shared.handle.ended_executions(None, None, MOST_ENDED).await;
+    let mut all = all?;
+    all.sort_by_key(|ended| ended.ended);
+    Ok(Json(all))
+}
+
 async fn execution(State(shared): State<Shared>, Path(id): Path<String>) -> Answer<Shown> {
     let id: ExecutionId = id
         .parse()
@@ -142,4 +163,8 @@ async fn execution(State(shared): State<Shared>, Path(id): Path<String>) -> Answ
 
 async fn schedules(State(shared): State<Shared>) -> Answer<Vec<ScheduleState>> {
     Ok(Json(shared.handle.schedules().await?))
+}
+
+async fn watches(State(shared): State<Shared>) -> Answer<Vec<WatchState>> {
+    Ok(Json(shared.handle.watches().await?))
 }

@@ -8,6 +8,7 @@ mod answer;
 pub mod client;
 mod executions;
 mod server;
+mod triggers;
 
 pub use answer::Stop;
 pub use executions::{Begun, Shown, StartWorkflow, WordToExecution};

@@ -11,18 +11,20 @@ use axum::{
     routing::{get, post},
 };
 use control_plane::{
-    DryRun, Explained, Given, Handle,
+    By, DryRun, Explained, Given, Handle,
     enforcer::Plan,
     model::{AssetId, Digest},
     prelude::{Timestamp, YamlFile},
     store::records::Scope,
     strategist::GroupOutcome,
+    workflow::ScheduleWord,
 };
 
 use super::{
     Refusal, Rolling, Said, Standing, Word,
     answer::{Answer, Peer, Refused, Shared, Stop, spoken},
     executions,
+    triggers::Trigger,
 };
 use crate::{
     manifest,
@@ -192,18 +194,15 @@ async fn tell(
             let by = by(said)?;
             handle.override_guard(&guard, digest, by, None).await?;
         }
-        Word::Acknowledge { asset, said } => handle.acknowledge(&asset, by(said)?).await?,
+        Word::Acknowledge { asset, said } => acknowledge(&handle, &asset, by(said)?).await?,
         Word::PushIsOver { asset, said } => handle.push_is_over(&asset, by(said)?).await?,
         Word::ClearStop { said } => handle.clear_stop(by(said)?).await?,
         Word::Pause {
             asset,
             seconds,
             said,
-        } => {
-            let until = seconds.map(in_seconds);
-            handle.pause(scope(asset), by(said)?, until).await?;
-        }
-        Word::Resume { asset, said } => handle.resume(scope(asset), by(said)?).await?,
+        } => pause(&handle, asset, seconds, by(said)?).await?,
+        Word::Resume { asset, said } => resume(&handle, asset, by(said)?).await?,
         Word::Rollout { command, said } => {
             handle.tell_rollout(&policy, command, by(said)?).await?;
         }
@@ -213,6 +212,46 @@ async fn tell(
         Word::Stop => stop.now(),
     }
     Ok(Json(()))
+}
+
+async fn acknowledge(handle: &Handle, asset: &AssetId, by: By) -> Result<(), Refused> {
+    match Trigger::of(handle, asset).await {
+        Some(trigger) => {
+            trigger
+                .told(handle, asset, ScheduleWord::Acknowledge, by)
+                .await
+        }
+        None => Ok(handle.acknowledge(asset, by).await?),
+    }
+}
+
+async fn pause(
+    handle: &Handle,
+    asset: Option<AssetId>,
+    seconds: Option<u64>,
+    by: By,
+) -> Result<(), Refused> {
+    if let Some(asset) = &asset
+        && let Some(trigger) = Trigger::of(handle, asset).await
+    {
+        if seconds.is_some() {
+            let why =
+                format!("{asset} is paused until `resume`: leave out the length of the pause");
+            return Err(Refused(Refusal::Other(why)));
+        }
+        return trigger.told(handle, asset, ScheduleWord::Pause, by).await;
+    }
+    let until = seconds.map(in_seconds);
+    Ok(handle.pause(scope(asset), by, until).await?)
+}
+
+async fn resume(handle: &Handle, asset: Option<AssetId>, by: By) -> Result<(), Refused> {
+    if let Some(asset) = &asset
+        && let Some(trigger) = Trigger::of(handle, asset).await
+    {
+        return trigger.told(handle, asset, ScheduleWord::Resume, by).await;
+    }
+    Ok(handle.resume(scope(asset), by).await?)
 }
 
 fn in_seconds(seconds: u64) -> Timestamp {

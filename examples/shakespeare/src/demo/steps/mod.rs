@@ -15,7 +15,7 @@ use testbed::judge::{
 
 use super::{
     Manifest, Session,
-    workflows::{edited, fresh, poison, seasons, slots},
+    workflows::{edited, fresh, noticed, poison, seasons, slots},
 };
 
 /// A part of the demo, which can be played alone.
@@ -59,6 +59,7 @@ impl Part {
                 &[S::HandsOff],
                 &[S::Poison],
                 &[S::Fresh],
+                &[S::Noticed],
                 &[S::OnTime],
             ],
         }
@@ -96,6 +97,7 @@ pub(super) enum Step {
     HandsOff,
     Poison,
     Fresh,
+    Noticed,
     OnTime,
     Client,
     Capacity,
@@ -160,6 +162,7 @@ impl Step {
             Self::HandsOff => edited::hands_off(session).await,
             Self::Poison => poison::parked(session).await,
             Self::Fresh => fresh::index(session).await,
+            Self::Noticed => noticed::once(session).await,
             Self::OnTime => slots::on_time(session).await,
             Self::Client => session.judge_client().await,
             Self::Capacity => turnup::capacity(session),
@@ -199,6 +202,7 @@ impl play::Step<Manifest> for Step {
             Self::HandsOff => "hands off a person's edit",
             Self::Poison => "an input that aborts",
             Self::Fresh => "an index that stays fresh",
+            Self::Noticed => "one notice when out of sync",
             Self::OnTime => "schedules on time",
             Self::Client => "the client",
             Self::Capacity => "demand within capacity",

@@ -3,6 +3,7 @@
 
 pub(super) mod edited;
 pub(super) mod fresh;
+pub(super) mod noticed;
 pub(super) mod poison;
 pub(super) mod seasons;
 pub(super) mod slots;
