@@ -7,6 +7,7 @@
 mod explain;
 mod operations;
 mod port;
+mod settled;
 
 use std::{sync::Arc, time::Duration};
 

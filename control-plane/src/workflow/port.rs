@@ -1,22 +1,16 @@
 //! The port of workflows to intent: edits go over the desk, and what they changed is followed in enforcement.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use annealing_enforcer::Handle as Enforcer;
 use annealing_workflow::intent::{Intent, Made, PreparedEdit, Settlement};
 use async_trait::async_trait;
 use control_plane_runtime::Runtime;
 use control_plane_store::records::{By, HeldField, Holder};
-use futures::StreamExt;
-use plugin_sdk::{
-    BoxError, ChangeId, Enforcement, Feed, FeedItem, Standing, operation::SourceEdit as Edit,
-    plugin, with_causes,
-};
-use prodspec_model::{AssetId, Digest, Incarnation};
+use plugin_sdk::{BoxError, ChangeId, operation::SourceEdit as Edit, plugin, with_causes};
+use prodspec_model::Digest;
 
+use super::settled;
 use crate::{
     EditRefused, SourceEdit,
     desk::{self, Desk},
@@ -55,7 +49,7 @@ impl<R: Runtime> Intent for Port<R> {
         let desk = self.desk()?;
         let none = BTreeSet::new();
         tokio::select! {
-            in_sync = self.in_sync(&assets) => in_sync.map(|()| Settlement::Done),
+            settled = settled::settled(&self.shared, &self.enforcer, &assets) => settled.ok_or_else(ended),
             fields = desk.overwritten(&prepared.holder, &none) => match fields {
                 Some(fields) => Ok(Settlement::Overwritten(in_words(&fields))),
                 None => Err(ended()),
@@ -145,38 +139,6 @@ impl<R: Runtime> Port<R> {
         let open = edits.filter(|edit| desk::value(&reading, &edit.edit) != edit.edit.to);
         Ok(open.partition(|edit| desk::value(&reading, &edit.edit) == edit.edit.was))
     }
-
-    /// Waits until each asset was found in sync at an incarnation of a run that starts now, or a newer one.
-    async fn in_sync(&self, assets: &[AssetId]) -> Result<(), plugin::Error> {
-        let generation = self.shared.owned.borrow().clone().ok_or_else(ended)?;
-        let mut status = generation.next_run().await;
-        let mut watch = generation.watch();
-        while status.incarnation.is_none() || !status.problems.is_empty() {
-            // A refused run seals nothing; the next one may.
-            watch.changed().await.map_err(|_| ended())?;
-            status = watch.borrow_and_update().clone();
-        }
-        let Some(no) = status.incarnation.map(|header| header.id.no) else {
-            return Err(ended());
-        };
-        let mut feed = self.enforcer.feed();
-        let mut latest: Option<Incarnation> = None;
-        while latest.as_ref().is_none_or(|latest| latest.no() < no) {
-            if let FeedItem::Took(took) = feed.next().await.ok_or_else(ended)? {
-                latest = Some(took);
-            }
-        }
-        let Some(latest) = latest else {
-            return Err(ended());
-        };
-        let wanted: BTreeMap<AssetId, Option<Digest>> = assets
-            .iter()
-            .map(|id| (id.clone(), latest.asset(id).map(|asset| asset.digest())))
-            .collect();
-        all_in_sync(&mut feed, wanted, &latest)
-            .await
-            .ok_or_else(ended)
-    }
 }
 
 /// What an edit has changed.
@@ -185,43 +147,6 @@ fn answer(made: desk::Made, left_alone: Vec<String>) -> Made {
         assets: made.assets,
         changes: made.own,
         left_alone,
-    }
-}
-
-/// Waits until each of the wanted assets was in sync. `None`: the ownership has ended.
-async fn all_in_sync(
-    feed: &mut Feed,
-    mut wanted: BTreeMap<AssetId, Option<Digest>>,
-    at: &Incarnation,
-) -> Option<()> {
-    feed.follow(wanted.keys().cloned());
-    while !wanted.is_empty() {
-        if let FeedItem::Standings(all) = feed.next().await? {
-            for (asset, standing) in all {
-                let done = wanted
-                    .get(&asset)
-                    .is_some_and(|content| was_in_sync(&standing, *content, at));
-                if done {
-                    wanted.remove(&asset);
-                }
-            }
-        }
-    }
-    Some(())
-}
-
-/// Whether production had the wanted content, or newer one. `content`: `None` if the edit has removed the asset.
-fn was_in_sync(standing: &Standing, content: Option<Digest>, at: &Incarnation) -> bool {
-    match standing {
-        // What is removed from intent stays in production until it is turned down on its own.
-        Standing::Absent { .. } | Standing::LeftAlone { .. } => content.is_none(),
-        Standing::ModelledOnly { .. } => true,
-        Standing::Enforced(enforced) => {
-            let newer = enforced.in_sync_at.is_some_and(|no| no >= at.no());
-            let same = Some(enforced.content) == content && enforced.in_sync_at.is_some();
-            content.is_none() || newer || same
-        }
-        _ => false,
     }
 }
 

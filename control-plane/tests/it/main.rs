@@ -17,6 +17,7 @@ mod plan;
 mod plan_rollouts;
 mod removal;
 mod renames;
+mod rolled_back;
 mod rollouts;
 mod status;
 mod watches;

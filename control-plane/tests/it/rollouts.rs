@@ -21,7 +21,7 @@ pub(crate) fn manifest(size: u64, policy: &str, free: u64) -> String {
 }
 
 /// Health validator that finds services of size 3 unhealthy.
-struct SizeHealth(Production);
+pub(crate) struct SizeHealth(pub(crate) Production);
 
 #[async_trait]
 impl HealthValidator for SizeHealth {

@@ -43,11 +43,14 @@ fn r39_own_change_starts_nothing_whatever_is_told_first() {
         let made = world.made("job/a", "2", "3");
         if seal_first {
             world.seal(&[("job/a", "3")]);
+            let shown = &world.all_watches()[0];
             assert_eq!(
-                world.all_watches()[0].handled,
+                shown.handled,
                 Some(IncarnationNo(4)),
                 "no change is taken while the edit is open"
             );
+            let why = shown.trouble.as_deref().unwrap();
+            assert!(why.contains("the edit of watch.one-0000000001"), "{why}");
         }
         world.edited(Ok(made));
         world.sync();
@@ -63,6 +66,23 @@ fn r39_own_change_starts_nothing_whatever_is_told_first() {
         world.sync();
         assert_eq!(world.called(), ["one"], "the change of a person");
     }
+}
+
+#[test]
+fn r38_watch_does_not_wait_for_edits_that_no_watch_has_caused() {
+    let mut world = editing(&["one"]);
+    let by_hand = Workflow::new("by-hand")
+        .machine(Machine::calls("run", "one"))
+        .ends_well(is("run", "done"));
+    world.with_workflow(by_hand.build().unwrap());
+    world.crash();
+    world.start("by-hand", "1");
+    world.sync();
+    edits(&mut world, "one");
+    world.seal(&[("job/b", "2")]);
+    world.sync();
+    let shown = &world.all_watches()[0];
+    assert_eq!((shown.counts.started, &shown.trouble), (1, &None));
 }
 
 #[test]

@@ -23,7 +23,7 @@ use super::{
     event::{Effects, Made, Reply},
     intended::ScheduleWord,
     refused::Refused,
-    state::{Step, StepId},
+    state::{Execution, Step, StepId},
     trigger::{NoStart, Run, Trigger as _},
 };
 use crate::{
@@ -100,7 +100,7 @@ impl Lane {
         self.watches.triggers.look(now);
         let mut differences = Differences::new();
         while let Some(asset) = self.watches.triggers.next_due() {
-            if !self.edit_is_open(&asset) {
+            if self.open_edit(&asset).is_none() {
                 self.watches.catch_up(&asset, &mut differences);
             }
             let again = self.run_watch(now, &asset, out);
@@ -108,22 +108,35 @@ impl Lane {
         }
     }
 
-    /// Whether an edit is being made that the next incarnation may show. Which changes are those of a run of the watch is
-    /// known when it has ended; a watch on intent takes no changes before. Of its own runs it also waits for edits whose
-    /// outcome is not known.
-    fn edit_is_open(&self, asset: &AssetId) -> bool {
-        let Some(watch) = self.watches.triggers.get(asset) else {
-            return false;
-        };
+    /// An execution whose edit may be in the next incarnation and is not known yet. Until it is, a watch on intent takes no
+    /// changes: which of them are its own, and to which chain of causes they belong, is known then. Of its own runs the watch
+    /// also waits for edits whose outcome is not known. Edits of executions that no watch has caused belong to no loop, so
+    /// nothing waits for them.
+    fn open_edit(&self, asset: &AssetId) -> Option<&Execution> {
+        let watch = self.watches.triggers.get(asset)?;
         if matches!(watch.kind, Kind::Status(..)) {
-            return false;
+            return None;
+        }
+        let edits = self.editing.iter();
+        let edits = edits.filter_map(|step| self.live.get(&step.execution));
+        let mut open = edits.filter(|execution| self.is_caused_by_a_watch(execution));
+        if let Some(open) = open.next() {
+            return Some(open);
         }
         let runs = watch.running().into_iter();
         let mut runs = runs.filter_map(|run| {
             let no = self.run_of(asset, &key(asset, run))?;
             self.live.get(&no)
         });
-        !self.editing.is_empty() || runs.any(|run| run.steps.values().any(Step::edit_may_come))
+        runs.find(|run| run.steps.values().any(Step::edit_may_come))
+    }
+
+    fn is_caused_by_a_watch(&self, execution: &Execution) -> bool {
+        let mut links = execution.live.chain.iter();
+        links.any(|link| {
+            let asset = AssetId::new(link);
+            asset.is_ok_and(|asset| self.watches.triggers.get(&asset).is_some())
+        })
     }
 
     /// Starts and cancels what a watch decides now. Returns a time after which to try again.
@@ -265,6 +278,13 @@ impl Lane {
             shown.running = runs
                 .filter_map(|no| Some(self.live.get(&no)?.id.clone()))
                 .collect();
+            let watch = self.watches.triggers.get(&shown.asset);
+            if watch.is_some_and(|watch| watch.behind.is_some())
+                && let Some(edits) = self.open_edit(&shown.asset)
+            {
+                let why = format!("takes no changes before the edit of {} is made", edits.id);
+                shown.trouble.get_or_insert(why);
+            }
             shown
         });
         all.collect()
