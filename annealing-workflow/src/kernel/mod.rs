@@ -42,6 +42,7 @@ use std::{
 };
 
 use control_plane_runtime::{Kernel, claims::Claims};
+use jiff::SignedDuration;
 use plugin_sdk::{
     FencingToken, Guard, Key, Mono, Now,
     operation::{ExecutionId, FunctionInfo, Repeat},
@@ -144,6 +145,8 @@ pub struct Lane {
     commit: CommitNo,
     durable: CommitNo,
     random: u64,
+    /// When the ownership began.
+    begun: Now,
     /// Steps whose records have to be written in this step of the kernel.
     dirty: BTreeSet<StepId>,
     /// Executions that may have ended in this step.
@@ -189,7 +192,8 @@ impl Kernel for Lane {
             Event::Intended(intended) => self.intended(now, *intended),
             Event::Stands(standings) => {
                 for (asset, standing) in standings {
-                    self.watches.stands(&asset, &standing, now.wall);
+                    self.watches
+                        .stands(&asset, &standing, now.wall, self.steady(now).wall);
                 }
             }
             Event::Durable(commit) => self.became_durable(now, commit, out),
@@ -417,6 +421,17 @@ impl Lane {
         {
             let _ = bug;
             false
+        }
+    }
+
+    /// The same moment with a wall time that follows the monotonic clock: what is measured by it takes as long as it says,
+    /// even if the wall clock is set.
+    fn steady(&self, now: Now) -> Now {
+        let passed = SignedDuration::try_from(now.mono.since(self.begun.mono));
+        let wall = self.begun.wall.checked_add(passed.unwrap_or_default());
+        Now {
+            mono: now.mono,
+            wall: wall.unwrap_or(now.wall),
         }
     }
 

@@ -72,7 +72,7 @@ impl Lane {
         now: Now,
         out: &mut Effects,
     ) -> Self {
-        let mut lane = Self::empty(settings, token);
+        let mut lane = Self::empty(settings, token, now);
         lane.latest = latest.as_ref().map(Incarnation::no);
         lane.stored = recovered.definitions.into_iter().collect();
         lane.next_execution = recovered.next.max(1);
@@ -91,7 +91,7 @@ impl Lane {
         lane
     }
 
-    fn empty(settings: Settings, token: FencingToken) -> Self {
+    fn empty(settings: Settings, token: FencingToken, now: Now) -> Self {
         Self {
             settings,
             token,
@@ -120,6 +120,7 @@ impl Lane {
             commit: Default::default(),
             durable: Default::default(),
             // Any number other than zero, different for each owner.
+            begun: now,
             random: token.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             dirty: Default::default(),
             touched: Default::default(),

@@ -92,6 +92,11 @@ impl StatusWatch {
         self.hold(asset, Some(earlier.map_or(since, |at| at.min(since))));
     }
 
+    /// Whether the condition of an asset holds and has not had its run.
+    pub fn is_holding(&self, asset: &AssetId) -> bool {
+        self.holding.contains_key(asset)
+    }
+
     /// Notes that the condition of an asset does not hold. A run that has not started for it will not.
     pub fn is_over(&mut self, asset: &AssetId) {
         self.hold(asset, None);

@@ -133,3 +133,31 @@ fn r38_run_of_the_watch_has_no_more_content_than_a_function_may_get() {
     }
     assert_eq!(seen, 60);
 }
+
+#[test]
+fn r38_condition_is_measured_by_a_clock_that_is_never_set() {
+    for days in [-30, 30] {
+        let mut world = World::new([], [keyed("notice")]);
+        world.seal(&[("job/a", "1"), ("job/b", "1")]);
+        world.is_in_sync("job/a");
+        world.is_in_sync("job/b");
+        world.watch(WATCH, Some(&on_status()));
+        let since = world.now.wall;
+        world.is_out("job/a");
+        world.pass(MINUTE / 2);
+        world.now.wall += jiff::SignedDuration::from_hours(24 * days);
+        world.stands("job/a", out_of_sync(since));
+        world.is_out("job/b");
+        world.pass(MINUTE / 4);
+        world.sync();
+        assert!(world.noticed().is_empty(), "{days}");
+        world.pass(MINUTE / 4);
+        world.sync();
+        assert_eq!(world.noticed(), ["job/a"], "{days}");
+        world.answer("notice", done());
+        world.sync();
+        world.pass(MINUTE / 2);
+        world.sync();
+        assert_eq!(world.noticed(), ["job/b"], "{days}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use plugin_sdk::{Standing, SyncState, standing::Reason};
 use prodspec_model::{AssetId, Filter, Snapshot, operation::StatusIs, snapshot::Change};
 
@@ -112,14 +112,14 @@ impl Members {
         )
     }
 
-    /// Takes the standing of an asset.
+    /// Takes the standing of an asset. `since`: since when one of the conditions holds.
     pub(super) fn stands(
         &mut self,
         watch: &mut StatusWatch,
         is: &[StatusIs],
         asset: &AssetId,
         standing: &Standing,
-        now: Timestamp,
+        since: Option<Timestamp>,
     ) {
         if !self.all.contains(asset) {
             return;
@@ -130,8 +130,10 @@ impl Members {
         self.untold.remove(asset);
         let was_there = self.fresh.remove(asset);
         self.refresh();
-        match holds_since(is, standing, now) {
+        match since {
             Some(_) if was_there => watch.had_its_run(asset),
+            // Told again, it has the same age, unless a clock was set meanwhile.
+            Some(_) if watch.is_holding(asset) => {}
             Some(since) => watch.holds(asset, since),
             None => watch.is_over(asset),
         }
@@ -161,8 +163,8 @@ fn says_no_health(is: &[StatusIs], standing: &Standing) -> bool {
     is.contains(&StatusIs::Unhealthy) && !is.contains(&StatusIs::OutOfSync) && out && busy
 }
 
-/// Since when one of the conditions holds. `None`: none does.
-fn holds_since(is: &[StatusIs], standing: &Standing, now: Timestamp) -> Option<Timestamp> {
+/// For how long one of the conditions has held. `None`: none does.
+pub(super) fn age(is: &[StatusIs], standing: &Standing, now: Timestamp) -> Option<SignedDuration> {
     let Standing::Enforced(enforced) = standing else {
         return None;
     };
@@ -172,5 +174,6 @@ fn holds_since(is: &[StatusIs], standing: &Standing, now: Timestamp) -> Option<T
         SyncState::Unhealthy { .. } => (StatusIs::Unhealthy, now),
         _ => return None,
     };
-    is.contains(&condition).then(|| since.min(now))
+    is.contains(&condition)
+        .then(|| now.duration_since(since).max(SignedDuration::ZERO))
 }

@@ -7,6 +7,7 @@ mod trigger;
 use std::{collections::BTreeMap, time::Duration};
 
 use control_plane_store::records::By;
+use jiff::Timestamp;
 use plugin_sdk::{
     Now,
     operation::{Limit, StartCause},
@@ -97,14 +98,15 @@ impl Lane {
         if self.latest.is_none() {
             return;
         }
-        self.watches.triggers.look(now);
+        let steady = self.steady(now);
+        self.watches.triggers.look(steady);
         let mut differences = Differences::new();
         while let Some(asset) = self.watches.triggers.next_due() {
             if self.open_edit(&asset).is_none() {
                 self.watches.catch_up(&asset, &mut differences);
             }
             let again = self.run_watch(now, &asset, out);
-            self.watches.triggers.decided(&asset, now, again);
+            self.watches.triggers.decided(&asset, steady, again);
         }
     }
 
@@ -145,15 +147,16 @@ impl Lane {
         if watch.paused().is_some() {
             return None;
         }
-        for run in watch.cancels(now.wall) {
+        let steady = self.steady(now).wall;
+        for run in watch.cancels(steady) {
             if let Some(no) = self.run_of(asset, &key(asset, run)) {
                 self.replace_run(now, no, "the next run of its watch", out);
             }
-            self.watches.triggers.change(asset)?.replaced(run, now.wall);
+            self.watches.triggers.change(asset)?.replaced(run, steady);
         }
         loop {
             let watch = self.watches.triggers.get(asset)?;
-            let starts = starts(asset, watch, now, self.watches.newest.as_ref());
+            let starts = starts(asset, watch, steady, self.watches.newest.as_ref());
             if starts.is_empty() {
                 return None;
             }
@@ -296,7 +299,7 @@ impl Lane {
 fn starts(
     asset: &AssetId,
     watch: &Watch,
-    now: Now,
+    now: Timestamp,
     newest: Option<&Incarnation>,
 ) -> Vec<(Changed, Vec<String>)> {
     let most = Limit::REQUIRED.max();
@@ -321,7 +324,7 @@ fn starts(
         }
         Kind::Status(of_status, _) => {
             let before = newest.map(Incarnation::no);
-            let starts = of_status.starts(now.wall).into_iter().map(|assets| {
+            let starts = of_status.starts(now).into_iter().map(|assets| {
                 let assets = assets.into_iter().take(most);
                 let assets = fitting(assets, newest, 1, |asset| asset);
                 let assets = assets.map(|asset| ChangedAsset { asset, before });

@@ -16,6 +16,7 @@ use super::{
         event::{Effects, Record},
         trigger::{Touched, Triggers},
     },
+    members,
     trigger::{Kind, Watch, Written},
 };
 use crate::{
@@ -129,19 +130,22 @@ impl Watches {
         }
     }
 
-    /// Takes the standing of an asset.
+    /// Takes the standing of an asset. `wall`: the clock of the standing. `steady`: that of watches, which is never set.
     pub(in crate::kernel) fn stands(
         &mut self,
         asset: &AssetId,
         standing: &Standing,
-        now: Timestamp,
+        wall: Timestamp,
+        steady: Timestamp,
     ) {
         for follower in self.followers.get(asset).into_iter().flatten() {
             if let Some(watch) = self.triggers.decide_about(follower)
                 && let (Kind::Status(of_status, members), On::Status(on)) =
                     (&mut watch.kind, &watch.wanted.on)
             {
-                members.stands(of_status, &on.is, asset, standing, now);
+                let age = members::age(&on.is, standing, wall);
+                let since = age.map(|age| steady.checked_sub(age).unwrap_or(steady));
+                members.stands(of_status, &on.is, asset, standing, since);
             }
         }
     }
