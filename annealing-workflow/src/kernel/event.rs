@@ -27,7 +27,7 @@ use crate::{
     kernel::RecoveredExecution,
     operation::Operated,
     record::{
-        Changed, Ended, KeyRecord, LaneRecord, Live, LogRecord, Output, StepEdit, StepRecord,
+        Changed, Ended, Entry, KeyRecord, LaneRecord, Live, LogRecord, Output, StepEdit, StepRecord,
     },
     view::{self, Execution},
     watch::{WatchRecord, WatchedRecord},
@@ -192,6 +192,8 @@ pub enum Record {
     Watched(AssetId, AssetId, Option<Box<WatchedRecord>>),
     /// The assets that a run of a watch is about.
     Changed(ExecutionId, Changed),
+    /// An entry of the feed about the schedule or the watch of an asset.
+    Told(AssetId, Entry),
 }
 
 /// A call that the shell makes.

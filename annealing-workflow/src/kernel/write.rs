@@ -28,7 +28,7 @@ impl Lane {
                 log::write(&execution.id, &mut execution.log, entries, out);
             }
         }
-        self.schedules.write(out);
+        self.schedules.write(now.wall, out);
         self.watches.write(out);
         if !out.records.is_empty() {
             self.commit = CommitNo(self.commit.0 + 1);

@@ -1,14 +1,15 @@
-//! The feed of a partition: what its executions did, commit by commit.
+//! The feed of a partition: what its executions, schedules and watches did, commit by commit.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use control_plane_store::Record;
 use plugin_sdk::operation::ExecutionId;
+use prodspec_model::AssetId;
 use serde::{Deserialize, Serialize};
 
 use super::Entry;
 
-/// The log entries of one commit, of all executions.
+/// The entries of one commit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct FeedRecord(pub Vec<Told>);
@@ -17,14 +18,45 @@ impl Record for FeedRecord {
     const KIND: &'static str = "workflow-feed";
 }
 
-/// A log entry, and the execution that it is about.
+/// What an entry of the feed is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Subject {
+    /// An execution. The entry is in its log.
+    Execution(ExecutionId),
+    /// The schedule or the watch of an asset.
+    Asset(AssetId),
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Execution(execution) => execution.fmt(f),
+            Self::Asset(asset) => asset.fmt(f),
+        }
+    }
+}
+
+/// An entry of the feed, and what it is about.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Told {
-    /// The execution that it is about.
-    pub execution: ExecutionId,
+    /// The execution, schedule or watch that it is about.
+    #[serde(flatten)]
+    pub about: Subject,
     /// What happened, and when.
     pub entry: Entry,
+}
+
+impl Told {
+    /// The execution that it is about. `None`: it is about a schedule or a watch.
+    pub fn execution(&self) -> Option<&ExecutionId> {
+        match &self.about {
+            Subject::Execution(execution) => Some(execution),
+            Subject::Asset(_) => None,
+        }
+    }
 }
 
 /// A place in the feed of a partition, after which a follower goes on. Later places are greater, also under other owners.
@@ -40,8 +72,8 @@ impl FeedPosition {
     }
 }
 
-impl std::fmt::Display for FeedPosition {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for FeedPosition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }

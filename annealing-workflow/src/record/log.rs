@@ -91,6 +91,15 @@ pub enum What {
         /// Who gave it, and why.
         by: By,
     },
+    /// Slots of a schedule have closed and will never start.
+    Missed {
+        /// Number of those that were late.
+        late: u64,
+        /// Number of those that waited under `Forbid` until they closed.
+        forbidden: u64,
+        /// Number of those that fell into a pause.
+        paused: u64,
+    },
     /// A line of the function.
     Note(String),
     /// The execution has ended, with this outcome.

@@ -39,7 +39,7 @@ use crate::definition::Outcome;
 
 pub use self::{
     execution::{Ended, Live, Said},
-    feed::{FeedPosition, FeedRecord, ListenerRecord, Told},
+    feed::{FeedPosition, FeedRecord, ListenerRecord, Subject, Told},
     log::{Entry, LogRecord, What},
     step::{Does, OpenCall, Output, StepEdit, StepRecord},
 };

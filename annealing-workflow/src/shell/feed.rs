@@ -7,7 +7,7 @@ use control_plane_store::{Error, Record as _, Version, Write, record};
 use futures::{Stream, StreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 use plugin_sdk::operation::ExecutionId;
-use prodspec_model::PartitionId;
+use prodspec_model::{AssetId, PartitionId};
 use serde::Serialize;
 
 use super::build::Workflows;
@@ -38,7 +38,8 @@ pub struct Heard {
 }
 
 impl<R: Runtime> Workflows<R> {
-    /// Follows what executions do: every transition, failure, word, parked step, start and end, once each and in order, over
+    /// Follows what executions do: every transition, failure, word, parked step, start and end, and the slots that schedules
+    /// miss and the words to schedules and watches; once each and in order, over
     /// changes of owner. `after`: goes on after this place; `None` begins with the oldest that is kept, which is seven days
     /// old. Works in every process that has the store.
     ///
@@ -141,8 +142,17 @@ impl<R: Runtime> Workflows<R> {
 /// An entry of the feed as it is written: a [`Told`] without a copy.
 #[derive(Serialize)]
 struct Telling<'r> {
-    execution: &'r ExecutionId,
+    #[serde(flatten)]
+    about: About<'r>,
     entry: &'r Entry,
+}
+
+/// A [`Subject`](crate::record::Subject) without a copy.
+#[derive(Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum About<'r> {
+    Execution(&'r ExecutionId),
+    Asset(&'r AssetId),
 }
 
 /// What a commit with these records adds to the feed, in parts that fit into a value of the store.
@@ -174,17 +184,19 @@ pub(super) fn rows(
 fn parts(records: &[Record]) -> Result<Vec<Vec<u8>>, serde_json::Error> {
     let mut parts: Vec<Vec<u8>> = Vec::new();
     for record in records {
-        let Record::Log(execution, _, log) = record else {
-            continue;
+        let (about, entries) = match record {
+            Record::Log(execution, _, log) => (About::Execution(execution), &log.0[..]),
+            Record::Told(asset, entry) => (About::Asset(asset), std::slice::from_ref(entry)),
+            _ => continue,
         };
-        for entry in &log.0 {
+        for entry in entries {
             let is_full = parts.last().is_none_or(|part| part.len() >= PART);
             if is_full {
                 parts.push(Vec::new());
             }
             if let Some(part) = parts.last_mut() {
                 part.push(if is_full { b'[' } else { b',' });
-                serde_json::to_writer(part, &Telling { execution, entry })?;
+                serde_json::to_writer(part, &Telling { about, entry })?;
             }
         }
     }
@@ -195,7 +207,7 @@ fn parts(records: &[Record]) -> Result<Vec<Vec<u8>>, serde_json::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{LogRecord, What};
+    use crate::record::{LogRecord, Subject, What};
 
     /// Entries that are more than a value of the store may hold are in several parts, all of them and in order.
     #[test]
@@ -226,5 +238,30 @@ mod tests {
         assert!(names.is_sorted());
         let entries: Vec<Entry> = told.into_iter().map(|told| told.entry).collect();
         assert_eq!(entries, (0..2_000).map(entry).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn r41_feed_says_what_an_entry_is_about() {
+        let entry = |note: &str| Entry {
+            at: Timestamp::UNIX_EPOCH,
+            machine: None,
+            what: What::Note(note.to_owned()),
+        };
+        let (id, asset) = (
+            ExecutionId::new("w", 1),
+            AssetId::new("cron/nightly").unwrap(),
+        );
+        let records = [
+            Record::Told(asset.clone(), entry("late")),
+            Record::Log(id.clone(), 0, LogRecord(vec![entry("begun")])),
+        ];
+        let partition: PartitionId = "test".parse().unwrap();
+        let rows = rows(&partition, Version(1), CommitNo(2), &records).unwrap();
+        let [Write::Put(_, value)] = &rows[..] else {
+            panic!("{rows:?}");
+        };
+        let told = serde_json::from_slice::<FeedRecord>(value).unwrap().0;
+        let about: Vec<Subject> = told.into_iter().map(|told| told.about).collect();
+        assert_eq!(about, [Subject::Asset(asset), Subject::Execution(id)]);
     }
 }

@@ -117,14 +117,14 @@ impl<R: Runtime> Ear<'_, R> {
     async fn react(&self, heard: &Heard) -> Result<(), BoxError> {
         for (n, told) in heard.told.iter().enumerate() {
             let is_end = matches!(told.entry.what, What::Ended(_));
-            let ended = match is_end {
-                true => self.handle.ended(&told.execution).await?,
-                false => None,
+            let ended = match told.execution().filter(|_| is_end) {
+                Some(execution) => self.handle.ended(execution).await?,
+                None => None,
             };
             // It may be live again, or have ended once more: then this end is not known any more.
             let ended = ended.filter(|ended| ended.ended == told.entry.at);
             if is_end && ended.is_none() {
-                tracing::warn!(partition = %self.workflows.partition, listener = %self.listener.name, execution = %told.execution, "a listener cannot hear an end that is not kept any more");
+                tracing::warn!(partition = %self.workflows.partition, listener = %self.listener.name, of = %told.about, "a listener cannot hear an end that is not kept any more");
             }
             // A bug of the listener must not end the lane.
             let hears = || self.listener.hears(told, ended.as_ref());
@@ -133,7 +133,7 @@ impl<R: Runtime> Ear<'_, R> {
                 Ok(Some(start)) => self.start(heard, n, told, start).await?,
                 Ok(None) => {}
                 Err(_) => {
-                    tracing::error!(partition = %self.workflows.partition, listener = %self.listener.name, execution = %told.execution, "a listener panicked; the entry is left out");
+                    tracing::error!(partition = %self.workflows.partition, listener = %self.listener.name, of = %told.about, "a listener panicked; the entry is left out");
                 }
             }
         }
@@ -160,18 +160,22 @@ impl<R: Runtime> Ear<'_, R> {
         start
             .key
             .get_or_insert(format!("{name} {position} {n}").into());
-        let mut chain = self.chain(&told.execution).await?;
-        chain.push(told.execution.to_string());
+        let mut chain = match told.execution() {
+            Some(execution) => self.chain(execution).await?,
+            None => Vec::new(),
+        };
+        let of = told.about.to_string();
+        chain.push(of.clone());
         let cause = StartCause::Listener {
             name: name.to_string(),
-            ended: told.execution.clone(),
+            of: of.clone(),
         };
-        let by = By::new(format!("listener {name}"), told.execution.to_string());
+        let by = By::new(format!("listener {name}"), of);
         match self.handle.start_in_chain(start, cause, chain, by).await {
             Ok(_) => Ok(()),
             // It would be refused again.
             Err(AskError::Refused(refused)) if !refused.passes() => {
-                tracing::warn!(partition = %self.workflows.partition, listener = %name, execution = %told.execution, error = with_causes(&refused), "the start of a listener is refused");
+                tracing::warn!(partition = %self.workflows.partition, listener = %name, of = %told.about, error = with_causes(&refused), "the start of a listener is refused");
                 Ok(())
             }
             Err(error) => Err(error.into()),

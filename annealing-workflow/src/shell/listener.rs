@@ -8,7 +8,7 @@ use crate::record::{Ended, Told};
 
 type Hears = dyn Fn(&Told, Option<&Ended>) -> Option<Start> + Send + Sync;
 
-/// Hears what executions do, and starts workflows: it sends a notice, or does what follows from an end.
+/// Hears what executions do, and schedules and watches, and starts workflows: it sends a notice, or does what follows from an end.
 ///
 /// Each entry of the feed is heard at least once, in order, over crashes and changes of owner, and what it starts is started
 /// once: without a key of its own, the start has one of the listener and the place in the feed. A listener that is new hears

@@ -76,6 +76,8 @@ pub(super) fn writes(
                 None => rewrites.delete::<WatchedRecord>(partition, &name),
             }
         }
+        // It is in the feed only.
+        Record::Told(..) => return Ok(Vec::new()),
         Record::Changed(id, changed) => rewrites.put(partition, &id.to_string(), &changed)?,
     };
     Ok(vec![one])

@@ -57,12 +57,12 @@ pub enum StartCause {
     Step(EffectKey),
     /// An execution started it as its child and waits for it.
     Parent(ExecutionId),
-    /// A listener started it when it saw the end of an execution.
+    /// A listener started it when it heard of an execution, a schedule or a watch.
     Listener {
         /// Name of the listener that started it.
         name: String,
-        /// The execution whose end the listener saw.
-        ended: ExecutionId,
+        /// The execution, or the asset with the schedule or the watch, that the listener heard of.
+        of: String,
     },
 }
 
@@ -80,7 +80,7 @@ impl fmt::Display for StartCause {
             } => write!(f, "push of {asset} at incarnation {incarnation}"),
             Self::Step(key) => write!(f, "answer of {key}"),
             Self::Parent(execution) => write!(f, "parent {execution}"),
-            Self::Listener { name, ended } => write!(f, "listener {name} after {ended}"),
+            Self::Listener { name, of } => write!(f, "listener {name} after {of}"),
         }
     }
 }

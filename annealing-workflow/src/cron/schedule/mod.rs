@@ -51,6 +51,8 @@ pub struct Schedule {
     /// The first slot after `record.closed_to`. `None`: it is not computed.
     upcoming: Option<Timestamp>,
     changed: bool,
+    /// The counts at the last call of [`take_missed`](Schedule::take_missed).
+    told: Counts,
 }
 
 /// What to do about a schedule now.
@@ -107,6 +109,7 @@ impl Schedule {
     pub fn restore(record: ScheduleRecord) -> Result<Self, Error> {
         let slots = record.wanted.slots()?;
         Ok(Self {
+            told: record.counts,
             record,
             slots,
             upcoming: None,
@@ -254,6 +257,20 @@ impl Schedule {
     /// The state, if it has changed since the last call, to be stored in this commit.
     pub fn take_changed(&mut self) -> Option<&ScheduleRecord> {
         std::mem::take(&mut self.changed).then_some(&self.record)
+    }
+
+    /// The slots that have closed unstarted since the last call, by reason. `None`: there were none.
+    pub fn take_missed(&mut self) -> Option<Counts> {
+        let now = self.record.counts;
+        let before = std::mem::replace(&mut self.told, now);
+        // What a clock that ran ahead has closed is open again, so counts may fall.
+        let missed = Counts {
+            started: 0,
+            late: now.late.saturating_sub(before.late),
+            forbidden: now.forbidden.saturating_sub(before.forbidden),
+            paused: now.paused.saturating_sub(before.paused),
+        };
+        (missed != Counts::default()).then_some(missed)
     }
 
     /// Closes all slots whose time is over. Returns the slot that is open at `now`.

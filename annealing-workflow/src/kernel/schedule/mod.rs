@@ -13,7 +13,7 @@ use super::{
     event::{Effects, Reply},
     intended::ScheduleWord,
     refused::Refused,
-    trigger::{NoStart, Run},
+    trigger::{NoStart, Run, said},
 };
 use crate::{
     cron::{Decision, Schedule, ScheduleRecord, Wanted},
@@ -181,7 +181,7 @@ impl Lane {
         match self.schedules.said(&asset, word, by, now.wall) {
             None => return Err(Refused::NoSchedule(asset)),
             Some(Err(why)) => return Err(Refused::Schedule { asset, word, why }),
-            Some(Ok(())) => {}
+            Some(Ok(())) => out.records.push(said(&asset, now.wall, word, by)),
         }
         out.urgent = true;
         Ok(Reply::Taken)

@@ -6,11 +6,11 @@ use prodspec_model::{AssetId, operation::Operation};
 
 use super::super::{
     event::{Effects, Record},
-    trigger::{Touched, Trigger, Triggers},
+    trigger::{Touched, Trigger, Triggers, told},
 };
 use crate::{
     cron::{Schedule, Wanted},
-    record::Paused,
+    record::{Paused, What},
     view,
 };
 
@@ -76,9 +76,17 @@ impl Schedules {
     }
 
     /// Writes the records that have changed.
-    pub(in crate::kernel) fn write(&mut self, out: &mut Effects) {
+    pub(in crate::kernel) fn write(&mut self, now: Timestamp, out: &mut Effects) {
         self.written(|asset, touched| match touched {
             Touched::Trigger(schedule) => {
+                if let Some(missed) = schedule.take_missed() {
+                    let what = What::Missed {
+                        late: missed.late,
+                        forbidden: missed.forbidden,
+                        paused: missed.paused,
+                    };
+                    out.records.push(told(&asset, now, what));
+                }
                 if let Some(record) = schedule.take_changed() {
                     let record = Some(Box::new(record.clone()));
                     out.records.push(Record::Schedule(asset, record));

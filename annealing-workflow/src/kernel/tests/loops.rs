@@ -134,6 +134,9 @@ fn r39_loop_of_watches_is_parked_with_its_chain() {
     let all = world.all_watches();
     let parked: Vec<_> = all.iter().filter_map(|it| it.paused.as_ref()).collect();
     assert_eq!(parked.len(), 1, "{all:?}");
+    let told = world.stored.told.iter();
+    let told = told.filter(|(_, what)| matches!(what, What::Said { word, .. } if word == "pause"));
+    assert_eq!(told.count(), 1, "{:?}", world.stored.told);
     let why = &parked[0].by.why;
     assert!(
         why.contains("longer than 8: watch/one > watch.one-"),

@@ -284,3 +284,41 @@ fn r42_slot_of_a_function_that_is_not_registered_waits_for_it() {
     world.sync();
     assert_eq!(slots(&world).len(), 1);
 }
+
+/// What the feed tells of the schedule since the last call.
+fn told(world: &mut World) -> Vec<What> {
+    world.sync();
+    let told = std::mem::take(&mut world.stored.told).into_iter();
+    told.map(|(of, what)| {
+        assert_eq!(of, asset());
+        what
+    })
+    .collect()
+}
+
+#[test]
+fn r41_feed_tells_of_slots_that_never_start_and_of_words() {
+    let missed = |late, forbidden, paused| What::Missed {
+        late,
+        forbidden,
+        paused,
+    };
+    let mut world = hourly(Concurrency::Forbid);
+    world.pass(60 * MINUTE);
+    assert_eq!(told(&mut world), [], "a slot that starts is not missed");
+    // The run of 13:00 goes on: 14:00 waits until 15:00 opens.
+    world.pass(120 * MINUTE);
+    assert_eq!(told(&mut world), [missed(0, 1, 0)]);
+    world.crash();
+    assert_eq!(told(&mut world), [], "once");
+    assert_eq!(say(&mut world, ScheduleWord::Pause), Reply::Taken);
+    world.pass(60 * MINUTE);
+    assert_eq!(say(&mut world, ScheduleWord::Resume), Reply::Taken);
+    let words = told(&mut world).into_iter().map(|what| match what {
+        What::Said { word, by } => format!("{word} by {}", by.who),
+        other => format!("{other:?}"),
+    });
+    let words: Vec<String> = words.collect();
+    let paused = format!("{:?}", missed(0, 0, 2));
+    assert_eq!(words, ["pause by ann", "resume by ann", &paused]);
+}

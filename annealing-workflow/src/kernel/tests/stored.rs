@@ -8,7 +8,9 @@ use serde_json::Value;
 
 use super::*;
 use crate::cron::ScheduleRecord;
-use crate::record::{Changed, Ended, KeyRecord, LaneRecord, Live, LogRecord, Output, StepRecord};
+use crate::record::{
+    Changed, Ended, KeyRecord, LaneRecord, Live, LogRecord, Output, StepRecord, What,
+};
 use crate::watch::{WatchRecord, WatchedRecord};
 
 /// What is durable.
@@ -27,6 +29,8 @@ pub(super) struct Stored {
     pub(super) watches: BTreeMap<AssetId, WatchRecord>,
     pub(super) watched: BTreeMap<(AssetId, AssetId), WatchedRecord>,
     pub(super) changed: BTreeMap<ExecutionId, Changed>,
+    /// The feed's entries about schedules and watches.
+    pub(super) told: Vec<(AssetId, What)>,
 }
 
 impl Stored {
@@ -65,6 +69,7 @@ impl Stored {
             }
             Record::Watched(watch, asset, None) => drop(self.watched.remove(&(watch, asset))),
             Record::Changed(id, changed) => drop(self.changed.insert(id, changed)),
+            Record::Told(asset, entry) => self.told.push((asset, entry.what)),
         }
     }
 

@@ -5,6 +5,7 @@ mod state;
 use std::sync::Arc;
 
 use control_plane_store::records::By;
+use jiff::Timestamp;
 use plugin_sdk::{
     Now,
     operation::{Start, StartCause},
@@ -18,13 +19,14 @@ use prodspec_model::{
 pub(super) use self::state::{Touched, Trigger, Triggers};
 use super::{
     ExecutionNo, Lane,
-    event::{Effects, Reply},
+    event::{Effects, Record, Reply},
+    intended::ScheduleWord,
     operate::Operating,
     refused::Refused,
 };
 use crate::{
     operation::{self, Operated},
-    record::Changed,
+    record::{Changed, Entry, What},
 };
 
 /// A run that cannot start.
@@ -50,6 +52,23 @@ pub(super) struct Run {
     pub(super) changed: Option<Changed>,
     /// How many runs are kept when they have ended.
     pub(super) history: History,
+}
+
+/// The entry of the feed about something that happened to a trigger.
+pub(super) fn told(asset: &AssetId, at: Timestamp, what: What) -> Record {
+    let entry = Entry {
+        at,
+        machine: None,
+        what,
+    };
+    Record::Told(asset.clone(), entry)
+}
+
+/// The entry of the feed about a word for a trigger.
+pub(super) fn said(asset: &AssetId, at: Timestamp, word: ScheduleWord, by: &By) -> Record {
+    let word = word.to_string();
+    let by = by.clone();
+    told(asset, at, What::Said { word, by })
 }
 
 impl Lane {

@@ -25,7 +25,7 @@ use super::{
     intended::ScheduleWord,
     refused::Refused,
     state::{Execution, Step, StepId},
-    trigger::{NoStart, Run, Trigger as _},
+    trigger::{NoStart, Run, Trigger as _, said},
 };
 use crate::{
     record::{Changed, ChangedAsset},
@@ -162,20 +162,28 @@ impl Lane {
             }
             for (assets, chain) in starts {
                 if let Err(no_start) = self.start_watched(now, asset, assets, chain, out) {
-                    return self.not_started(now, asset, no_start);
+                    return self.not_started(now, asset, no_start, out);
                 }
             }
         }
     }
 
     /// Notes why a run cannot start. Returns a time after which to try again.
-    fn not_started(&mut self, now: Now, asset: &AssetId, why: NoStart) -> Option<Duration> {
+    fn not_started(
+        &mut self,
+        now: Now,
+        asset: &AssetId,
+        why: NoStart,
+        out: &mut Effects,
+    ) -> Option<Duration> {
         match why {
             NoStart::Full => return Some(DISPATCH),
             NoStart::Broken(why) => self.watches.triggers.trouble(asset, Some(why)),
             NoStart::Loop(refused) => {
                 let why = format!("{refused}, then resume the watch");
                 let by = By::new("control plane", why);
+                let record = said(asset, now.wall, ScheduleWord::Pause, &by);
+                out.records.push(record);
                 self.watches.triggers.change(asset)?.pause(by, now.wall);
             }
         }
@@ -266,7 +274,7 @@ impl Lane {
         match self.watches.triggers.said(&asset, word, by, now.wall) {
             None => return Err(Refused::NoWatch(asset)),
             Some(Err(why)) => return Err(Refused::Watch { asset, word, why }),
-            Some(Ok(())) => {}
+            Some(Ok(())) => out.records.push(said(&asset, now.wall, word, by)),
         }
         out.urgent = true;
         Ok(Reply::Taken)

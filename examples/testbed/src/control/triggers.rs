@@ -31,9 +31,10 @@ impl Trigger {
         word: ScheduleWord,
         by: By,
     ) -> Result<(), Refused> {
-        Ok(match self {
+        match self {
             Self::Schedule => handle.say_to_schedule(asset, word, by).await?,
             Self::Watch => handle.say_to_watch(asset, word, by).await?,
-        })
+        }
+        Ok(())
     }
 }
