@@ -6,10 +6,10 @@ use std::{
     task::{Context, Poll},
 };
 
-use futures::{Stream, StreamExt, stream::BoxStream};
+use futures::{FutureExt, Stream, StreamExt, future::BoxFuture, stream::BoxStream};
 use prodspec_model::{AssetId, Incarnation};
 
-use crate::{Mono, Standing};
+use crate::{Mono, Observation, Standing, observe};
 
 /// Tells engines that are attached beside an ownership of a partition what they need to act under it. The enforcer's handle
 /// implements it.
@@ -38,6 +38,13 @@ pub trait Enforcement: Send + Sync + 'static {
     /// Begins a feed. Its first items are the lease and the newest incarnation; all later changes follow, in the order in
     /// which enforcement takes them in. It ends with the ownership, or at once if this process does not own the partition.
     fn feed(&self) -> Feed;
+
+    /// Compares an asset with production at its own pin, and returns what was found. Questions about one asset at the same
+    /// time share one comparison, also with checks. An engine that cannot be asked answers so.
+    fn observe(&self, asset: &AssetId) -> BoxFuture<'static, Result<Observation, observe::Error>> {
+        let why = format!("{asset} cannot be looked at here");
+        futures::future::ready(Err(observe::Error::failed(why))).boxed()
+    }
 }
 
 /// A change that enforcement tells.

@@ -7,9 +7,9 @@ use control_plane_store::{
     Store,
     incarnations::{self, Incarnations},
 };
-use futures::StreamExt;
+use futures::{StreamExt, future::join_all};
 use plugin_sdk::{
-    Enforcement, FeedItem, IncarnationReader, Standing, SyncState,
+    Diff, Enforcement, FeedItem, IncarnationReader, Standing, SyncState, observe,
     operation::{FunctionRequest, Limit, Required, Requirement},
     plugin, with_causes,
 };
@@ -19,6 +19,11 @@ use crate::{kernel::Run, record::Changed};
 
 /// Longest time for which standings are waited for.
 const STANDINGS: Duration = Duration::from_secs(5);
+
+/// Longest time for comparisons of assets with production.
+const LOOKS: Duration = Duration::from_secs(30);
+/// Maximum number of assets that are compared at the same time for one request.
+const OBSERVED: usize = 64;
 
 /// The name under which a function gets the assets that a run of a watch is about.
 const CHANGED: &str = "changed";
@@ -74,7 +79,43 @@ async fn assets<R: Runtime>(
     let now = runtime.now().wall;
     let all = found.into_iter().map(|asset| Required::new(asset, now));
     let status = requirement.status.then_some(enforcement);
-    with_standings(runtime, status, all.collect()).await
+    let mut all = with_standings(runtime, status, all.collect()).await?;
+    if requirement.observed {
+        observe(runtime, enforcement, &mut all).await?;
+    }
+    Ok(all)
+}
+
+/// Adds what production has of each asset.
+async fn observe<R: Runtime>(
+    runtime: &R,
+    enforcement: &dyn Enforcement,
+    all: &mut [Required],
+) -> Result<(), plugin::Error> {
+    let until = runtime.now().mono + LOOKS;
+    // No failure of the function, so it does not count.
+    let not_now = |why: String| plugin::Error::throttled(why, STANDINGS);
+    for some in all.chunks_mut(OBSERVED) {
+        let asked = some.iter().map(|it| enforcement.observe(&it.asset.id()));
+        let asked = timeout_at(runtime, until, join_all(asked.collect::<Vec<_>>())).await;
+        let late = || {
+            not_now(format!(
+                "enforcement has not looked at all assets within {LOOKS:?}"
+            ))
+        };
+        for (required, found) in some.iter_mut().zip(asked.ok_or_else(late)?) {
+            let found = match found {
+                Ok(found) => found,
+                Err(observe::Error::Gone | observe::Error::ModelledOnly) => continue,
+                Err(error) => return Err(not_now(format!("{}: {error}", required.asset.id()))),
+            };
+            required.as_of = required.as_of.min(found.as_of);
+            if let Diff::InSync { observed, .. } | Diff::Differs { observed, .. } = found.diff {
+                required.observed = Some(observed);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The assets of a run of a watch, each as the incarnation of the request has it and as it was before the change.

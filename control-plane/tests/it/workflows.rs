@@ -8,7 +8,7 @@ use std::{
 
 use control_plane::workflow::{
     Answer, EffectKey, ExecutionId, FunctionInfo, FunctionRequest, Machine, Outcome, Power, Ran,
-    Repeat, Requirement, Say, Start, WaitFor, Workflow, any, cancelled, from_fn, is,
+    Repeat, Required, Requirement, Say, Start, WaitFor, Workflow, any, cancelled, from_fn, is,
 };
 
 use crate::world::*;
@@ -116,6 +116,42 @@ async fn r23_execution_goes_on_after_a_restart_and_sees_what_is_in_sync() {
         .unwrap();
     assert_eq!(output, Some(serde_json::json!(8)));
     assert_eq!(press.0.lock().unwrap().len(), 1);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn r33_function_that_asks_for_what_production_has_makes_enforcement_look() {
+    let measure = async |request: FunctionRequest| {
+        let Some(services) = request.required("services") else {
+            let services = Requirement::all::<Service>().with_observed();
+            return Ok(Ran::needs("services", services));
+        };
+        let size = |it: &Required| it.observed.as_ref()?.capacity.get("size").copied();
+        let sizes: Vec<Option<u64>> = services.iter().map(size).collect();
+        Ok(Answer::new().output(&sizes)?.done())
+    };
+    let workflow = Workflow::new("measure")
+        .machine(Machine::calls("measure", "measure"))
+        .ends_well(is("measure", "done"));
+    let info = FunctionInfo::new("measure").repeat(Repeat::Safe);
+    let production = Production::default();
+    let builder = plane(&production)
+        .store(MemoryStore::new())
+        .source(Text::new(SERVICES))
+        .function(from_fn(info, measure))
+        .workflow(workflow.build().unwrap());
+    let running = Running::start(builder.build().unwrap());
+    let handle = &running.handle;
+    handle.settle(LONG).await.unwrap();
+    let everything = control_plane::PauseScope::Partition;
+    handle.pause(everything, ann(), None).await.unwrap();
+    production.state().sizes.insert(id("a"), 7);
+    let started = handle.start(Start::of("measure"), ann()).await.unwrap();
+    let ended = handle.wait_execution(&started.id, LONG).await.unwrap();
+    assert_eq!(ended.outcome, Outcome::Succeeded);
+    let machine = "measure".into();
+    let output = handle.execution_output(&started.id, &machine).await;
+    assert_eq!(output.unwrap(), Some(serde_json::json!([7, 5])));
     running.stop().await;
 }
 

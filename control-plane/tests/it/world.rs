@@ -168,12 +168,13 @@ impl AssetPlugin for Production {
         let there = self.state().sizes.get(request.asset_id()).copied();
         let down = asset.has_addon(addons::Turndown::TYPE);
         let wanted = asset.payload::<Service>().ok().map(|service| service.size);
+        let observed = Observed::default().capacity("size", there.unwrap_or_default());
         if there == wanted.filter(|_| !down) {
-            return Ok(Diff::in_sync());
+            return Ok(Diff::in_sync().observed(observed));
         }
         let effects = Effects::default().destructive(down);
         let change = Change::new(&asset, "resize it", vec![], effects);
-        Ok(Diff::differs(change))
+        Ok(Diff::differs(change).observed(observed))
     }
 
     async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {

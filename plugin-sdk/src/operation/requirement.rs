@@ -26,6 +26,8 @@ pub struct Requirement {
     pub of: Filter,
     /// Whether the state of the assets in production is asked for, too.
     pub status: bool,
+    /// Whether the assets are compared with production for it.
+    pub observed: bool,
 }
 
 impl Requirement {
@@ -34,6 +36,7 @@ impl Requirement {
         Self {
             of: filter,
             status: false,
+            observed: false,
         }
     }
 
@@ -69,6 +72,14 @@ impl Requirement {
     #[must_use]
     pub fn with_status(mut self) -> Self {
         self.status = true;
+        self
+    }
+
+    /// Asks for what production has of the assets: the capacity and the version that their plugins find. Each asset is
+    /// compared with production for it, so ask for few.
+    #[must_use]
+    pub fn with_observed(mut self) -> Self {
+        self.observed = true;
         self
     }
 
@@ -114,7 +125,8 @@ pub struct Required {
     /// The asset's state relative to its intent. `None`: it was not asked for, or enforcement does not know the asset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standing: Option<SyncState>,
-    /// The state of the asset in production that matters to other assets. `None`: not asked for, or not known.
+    /// What the asset has in production that matters to other assets. `None`: not asked for, no plugin enforces the asset, or
+    /// work on it is under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<Observed>,
     /// Time at which the state was found; without a state, the time at which the asset was read.

@@ -3,8 +3,15 @@
 use async_trait::async_trait;
 use control_plane_runtime::Runtime;
 use control_plane_store::Write;
-use futures::{StreamExt, channel::mpsc, stream::BoxStream};
-use plugin_sdk::{Actuation, Actuator, BoxError, Enforcement, Feed, Pin, PinEvent};
+use futures::{
+    FutureExt, StreamExt,
+    channel::{mpsc, oneshot},
+    future::BoxFuture,
+    stream::BoxStream,
+};
+use plugin_sdk::{
+    Actuation, Actuator, BoxError, Enforcement, Feed, Observation, Pin, PinEvent, observe,
+};
 use prodspec_model::{AssetId, Incarnation};
 
 use super::Handle;
@@ -59,5 +66,17 @@ impl<R: Runtime> Enforcement for Handle<R> {
             // The feed of an enforcer that has ended has ended, too.
             let _ = inputs.unbounded_send(Input::Follow(no, assets, follows));
         })
+    }
+
+    fn observe(&self, asset: &AssetId) -> BoxFuture<'static, Result<Observation, observe::Error>> {
+        let (reply, answer) = oneshot::channel();
+        let asset = asset.clone();
+        let sent = self.inputs.unbounded_send(Input::Observe { asset, reply });
+        let ended = || observe::Error::failed("this process does not own the partition any more");
+        async move {
+            sent.map_err(|_| ended())?;
+            answer.await.map_err(|_| ended())?
+        }
+        .boxed()
     }
 }
