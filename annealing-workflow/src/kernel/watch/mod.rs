@@ -23,7 +23,7 @@ use super::{
     event::{Effects, Made, Reply},
     intended::ScheduleWord,
     refused::Refused,
-    state::{Step, StepId},
+    state::StepId,
     trigger::{NoStart, Run, Trigger as _},
 };
 use crate::{
@@ -123,7 +123,7 @@ impl Lane {
             let no = self.run_of(asset, &key(asset, run))?;
             self.live.get(&no)
         });
-        !self.editing.is_empty() || runs.any(|run| run.steps.values().any(Step::edit_may_come))
+        !self.editing.is_empty() || runs.any(|run| run.steps.values().any(|it| it.edit_may_come()))
     }
 
     /// Starts and cancels what a watch decides now. Returns a time after which to try again.
