@@ -12,7 +12,8 @@ pub(crate) fn first(file: usize) -> String {
     service(file * EACH)
 }
 
-fn service(no: usize) -> String {
+/// The name of service number `no`.
+pub(crate) fn service(no: usize) -> String {
     format!("service-{no:07}")
 }
 

@@ -6,6 +6,7 @@
 mod assets;
 mod files;
 mod harness;
+mod lane;
 mod measure;
 mod ours;
 mod peers;
@@ -25,8 +26,8 @@ struct Options {
     /// Name of the scenario, or `all`.
     #[arg(value_parser = scenarios::names())]
     scenario: String,
-    /// Number of assets, targets or consumers; with several numbers the scenario runs once for each.
-    #[arg(long, visible_aliases = ["targets", "consumers"], num_args = 1..)]
+    /// Number of assets, targets, executions and so on; with several numbers the scenario runs once for each.
+    #[arg(long, visible_aliases = ["targets", "consumers", "executions", "live", "messages", "schedules", "steps"], num_args = 1..)]
     assets: Vec<usize>,
     /// Print one JSON object per phase instead of a table.
     #[arg(long)]

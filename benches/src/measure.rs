@@ -30,6 +30,9 @@ pub(crate) struct Sample {
     /// Number of diffs per unit of work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) diffs_each: Option<f64>,
+    /// Number of commits of the store per unit of work.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) commits_each: Option<f64>,
     /// Peak of the process's resident memory, in MiB.
     pub(crate) peak_rss_mb: f64,
     /// Median of the latencies, in microseconds.

@@ -10,10 +10,11 @@ use crate::{
 };
 
 /// Columns of the table, in order.
-const COLUMNS: [&str; 6] = [
+const COLUMNS: [&str; 7] = [
     "ns_each",
     "bytes_each",
     "diffs_each",
+    "commits_each",
     "peak_rss_mb",
     "p50_us",
     "p99_us",
@@ -26,6 +27,8 @@ type Costs = BTreeMap<&'static str, f64>;
 #[derive(Debug, Serialize)]
 pub(crate) struct Line {
     scenario: &'static str,
+    /// What our figures should be at most, in words.
+    target: &'static str,
     /// Our sample; `None` if our side has no such phase.
     #[serde(flatten)]
     ours: Option<Sample>,
@@ -37,7 +40,7 @@ pub(crate) struct Line {
 impl Line {
     /// Matches our phases with the same phases of the peers and divides the figures.
     pub(crate) fn compare(
-        scenario: &'static str,
+        (scenario, target): (&'static str, &'static str),
         ours: Vec<Sample>,
         peers: &BTreeMap<&str, Vec<Sample>>,
     ) -> Vec<Self> {
@@ -60,6 +63,7 @@ impl Line {
                 .collect();
             Self {
                 scenario,
+                target,
                 ours,
                 peer,
                 ratio,
@@ -83,6 +87,7 @@ fn costs(sample: &Sample) -> Costs {
         ("ns_each", sample.ns_each),
         ("bytes_each", sample.bytes_each),
         ("diffs_each", sample.diffs_each),
+        ("commits_each", sample.commits_each),
         ("peak_rss_mb", Some(sample.peak_rss_mb)),
         ("p50_us", sample.p50_us),
         ("p99_us", sample.p99_us),
@@ -94,20 +99,21 @@ fn costs(sample: &Sample) -> Costs {
 /// Formats the lines of one scenario as a table for people.
 pub(crate) fn table(scenario: &Scenario, assets: usize, lines: &[Line]) -> String {
     let mut table = format!(
-        "\n{} ({assets} assets): {}\n",
-        scenario.name, scenario.about
+        "\n{} ({assets} assets): {}\ntarget: {}\n",
+        scenario.name, scenario.about, scenario.target
     );
     let heads = [
         "ns each",
         "bytes each",
         "diffs each",
+        "commits each",
         "peak MiB",
         "p50 us",
         "p99 us",
     ];
     let _ = write!(table, "{:<12} {:<14}", "phase", "side");
     for head in heads {
-        let _ = write!(table, "{head:>12}");
+        let _ = write!(table, "{head:>13}");
     }
     let _ = writeln!(table, "{:>10}", "ours is");
     for line in lines {
@@ -127,7 +133,7 @@ fn row(table: &mut String, side: &str, sample: &Sample, ratio: Option<&Costs>) {
     let costs = costs(sample);
     for name in COLUMNS {
         let shown = costs.get(name).map(|cost| format!("{cost:.1}"));
-        let _ = write!(table, "{:>12}", shown.unwrap_or_default());
+        let _ = write!(table, "{:>13}", shown.unwrap_or_default());
     }
     let main = ["p50_us", "ns_each"]
         .iter()
@@ -154,12 +160,13 @@ mod tests {
     #[test]
     fn phases_are_matched_and_divided() {
         let peers = BTreeMap::from([("kube-runtime", vec![sample("a", 8.0), sample("b", 1.0)])]);
-        let lines = Line::compare("test", vec![sample("b", 2.0)], &peers);
+        let lines = Line::compare(("test", "1 ns"), vec![sample("b", 2.0)], &peers);
         let json: Vec<_> = lines
             .iter()
             .map(|line| serde_json::to_value(line).unwrap())
             .collect();
         assert_eq!(json[0]["phase"], "b");
+        assert_eq!(json[0]["target"], "1 ns");
         assert_eq!(json[0]["ratio"]["kube-runtime"]["ns_each"], 2.0);
         assert_eq!(json[1]["peer"]["kube-runtime"]["phase"], "a");
         assert_eq!(json[1]["ratio"], serde_json::json!({}));

@@ -44,7 +44,7 @@ const PLUGINS: [&str; 5] = [
     "plugins-protobuf",
 ];
 
-/// Servers and tools for tests, which are built from no crate of ours and used in tests only.
+/// Servers and tools for tests, which are built from no crate of ours and used in tests and benches only.
 const TESTING: [&str; 1] = ["testing-postgres"];
 
 /// Crates that [`is_pure`] crates must not be built from. An entry also covers names that begin with it and a `-`.
@@ -228,6 +228,7 @@ fn rank(name: &str) -> Option<u8> {
 fn may_use(from: &str, to: &str) -> bool {
     let engine = ENGINES.contains(&to);
     match from {
+        "benches" if TESTING.contains(&to) => true,
         _ if TESTING.contains(&to) => false,
         SDK => to == MODEL,
         STORE | RUNTIME | "annealing-checks" => [MODEL, SDK].contains(&to),
@@ -349,7 +350,11 @@ mod tests {
             member("plugins-git", &["prodspec-gen", "gix"], &[]),
             member("testing-postgres", &["tempfile"], &[]),
             member("plugins-postgres", &["prodspec-gen"], &["testing-postgres"]),
-            member("benches", &["control-plane", "kube"], &[]),
+            member(
+                "benches",
+                &["control-plane", "kube", "testing-postgres"],
+                &[],
+            ),
         ];
         let kept = others
             .into_iter()
@@ -375,7 +380,7 @@ mod tests {
             member("embedded", &["control-plane"], &[]),
             member("plugins-git", &["annealing-enforcer"], &[]),
             member("control-plane", &["plugins-git"], &[]),
-            member("benches", &["testing-postgres"], &[]),
+            member("control-plane", &["testing-postgres"], &[]),
             member("unheard-of", &[], &[]),
         ];
         for wrong in wrong {

@@ -70,7 +70,7 @@ impl Lane {
         let steps = &mut execution.steps;
         let step = steps
             .entry(id.machine)
-            .or_insert_with(|| Step::new((now.mono, now.wall)));
+            .or_insert_with(|| Box::new(Step::new((now.mono, now.wall))));
         step.begin(class);
         step.expires = action.deadline.map(|time| now.mono + time);
         let mut over = false;

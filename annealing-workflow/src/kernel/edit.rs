@@ -12,7 +12,7 @@ use prodspec_model::Digest;
 use super::{
     Bug, CommitNo, DISPATCH, Lane,
     event::{Call, CallNo, Effects, Made, PreparedEdit, Settlement},
-    state::{Execution, Phase, Step, StepId, Why},
+    state::{Execution, Phase, StepId, Why},
 };
 use crate::record::{Entry, StepEdit, What};
 
@@ -66,7 +66,7 @@ impl Lane {
         let mut steps = numbers
             .iter()
             .filter_map(|machine| execution.steps.get(machine));
-        if steps.any(Step::edit_may_come) {
+        if steps.any(|step| step.edit_may_come()) {
             let again = now.mono + UNDER_WAY;
             return self.enter(now, id, Phase::Delayed(Why::Edits), Some(again));
         }

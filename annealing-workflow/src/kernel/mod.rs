@@ -354,7 +354,7 @@ impl Lane {
         let execution = self.live.get(&id.execution)?;
         match id.is_start() {
             true => execution.start.as_deref(),
-            false => execution.steps.get(&id.machine),
+            false => execution.steps.get(&id.machine).map(|step| &**step),
         }
     }
 
@@ -362,7 +362,7 @@ impl Lane {
         let execution = self.live.get_mut(&id.execution)?;
         match id.is_start() {
             true => execution.start.as_deref_mut(),
-            false => execution.steps.get_mut(&id.machine),
+            false => execution.steps.get_mut(&id.machine).map(|step| &mut **step),
         }
     }
 

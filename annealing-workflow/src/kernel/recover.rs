@@ -160,7 +160,7 @@ impl Lane {
             let forgets = phase == Phase::Waiting && self.planted(Bug::ForgetTimer);
             let alarm = alarm.filter(|_| !forgets);
             phases.push((id, phase, alarm));
-            execution.steps.insert(machine, step);
+            execution.steps.insert(machine, Box::new(step));
             if record.call.is_some_and(|call| call.in_flight) {
                 interrupted.push(id);
             }

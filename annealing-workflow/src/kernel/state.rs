@@ -58,8 +58,9 @@ pub(super) struct Execution {
     /// The start, which waits until the dispatch stack lets the execution begin, and then holds its claims. `None`: it
     /// did not wait, and holds nothing.
     pub(super) start: Option<Box<Step>>,
-    /// The machines whose first action has begun.
-    pub(super) steps: BTreeMap<MachineNo, Step>,
+    /// The machines whose first action has begun. Boxed, because a node of the map has room for eleven steps, and most
+    /// executions that wait have begun one or two.
+    pub(super) steps: BTreeMap<MachineNo, Box<Step>>,
     /// The entries of the context that each machine left. Those with greater numbers were left later.
     pub(super) context: BTreeMap<MachineNo, (u32, Map<String, Value>)>,
     /// Number of transitions of all machines, restarts included.
@@ -322,8 +323,8 @@ impl Execution {
 
     /// Whether calls are in flight, and nothing else is under way or waited for.
     pub(super) fn has_only_calls_in_flight(&self) -> bool {
-        let calls = |step: &Step| matches!(step.phase, Phase::Rests | Phase::Calling(_));
-        !self.waits_to_start() && self.steps.values().all(calls)
+        let calls = |phase: &Phase| matches!(phase, Phase::Rests | Phase::Calling(_));
+        !self.waits_to_start() && self.steps.values().all(|step| calls(&step.phase))
     }
 
     /// Whether nothing is under way or waited for.

@@ -3,3 +3,4 @@
 pub(crate) mod kube;
 pub(crate) mod limit;
 pub(crate) mod naive;
+pub(crate) mod program;

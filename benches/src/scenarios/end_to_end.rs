@@ -26,6 +26,7 @@ use crate::{
 pub(super) static SCENARIO: Scenario = Scenario {
     name: "end-to-end",
     about: "one field of a file edited, sealed, durable, diffed and pushed; SQLite",
+    target: "p50 10 ms",
     sizes: Sizes {
         named: 10_000,
         all: 10_000,
@@ -37,7 +38,7 @@ pub(super) static SCENARIO: Scenario = Scenario {
 /// Number of measured edits of each phase.
 const TIMES: usize = 20;
 /// Name of the source.
-const SOURCE: &str = "jobs";
+pub(super) const SOURCE: &str = "jobs";
 
 fn ours(n: usize) -> Result<Vec<Sample>, Error> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -115,7 +116,7 @@ async fn repeat(
 }
 
 /// Makes a job of each entry of a document.
-struct Jobs;
+pub(super) struct Jobs;
 
 impl Generator for Jobs {
     fn info(&self) -> GeneratorInfo {
@@ -136,10 +137,11 @@ impl Generator for Jobs {
 
 /// The versions that run.
 #[derive(Debug, Clone, Default)]
-struct Production(Arc<Mutex<BTreeMap<AssetId, u64>>>);
+pub(super) struct Production(Arc<Mutex<BTreeMap<AssetId, u64>>>);
 
 impl Production {
-    fn version(&self, name: &str) -> Option<u64> {
+    /// The version of an asset that runs.
+    pub(super) fn version(&self, name: &str) -> Option<u64> {
         let id = AssetId::new(name).ok()?;
         self.lock().get(&id).copied()
     }

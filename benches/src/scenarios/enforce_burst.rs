@@ -12,6 +12,7 @@ use crate::{
 pub(super) static SCENARIO: Scenario = Scenario {
     name: "enforce-burst",
     about: "publish; every asset goes pin -> diff, in sync at once",
+    target: "1/10 of kube-runtime, 5x the limit",
     sizes: Sizes {
         named: 1_000_000,
         all: 200_000,

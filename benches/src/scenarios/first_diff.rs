@@ -9,6 +9,7 @@ use crate::ours;
 pub(super) static SCENARIO: Scenario = Scenario {
     name: "first-diff",
     about: "takeover of settled assets: the owner starts -> diff of the one that changed meanwhile",
+    target: "250 ms",
     sizes: Sizes {
         named: 1_000_000,
         all: 200_000,

@@ -20,6 +20,7 @@ use crate::{
 pub(super) static SCENARIO: Scenario = Scenario {
     name: "generate",
     about: "one manifest: read, made into typed assets, encoded, validated, hashed",
+    target: "2x the limit",
     sizes: Sizes {
         named: 100_000,
         all: 20_000,

@@ -13,6 +13,7 @@ use crate::{
 pub(super) static SCENARIO: Scenario = Scenario {
     name: "idle",
     about: "all in sync; memory per asset, and one drift scan per period",
+    target: "40 B per idle asset; 0.02 core at 60 s",
     sizes: Sizes {
         named: 1_000_000,
         all: 200_000,

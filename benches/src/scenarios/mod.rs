@@ -1,5 +1,7 @@
 //! The scenarios, one file each. A new scenario needs a file and a line in [`SCENARIOS`].
 
+mod claims;
+mod cron;
 mod end_to_end;
 mod enforce_burst;
 mod event_latency;
@@ -7,12 +9,18 @@ mod explore;
 mod first_diff;
 mod generate;
 mod idle;
+mod lane_takeover;
+mod operation;
 mod preview;
+mod queue;
 mod regenerate;
 mod select;
 mod snapshot;
 mod solver;
+mod step_latency;
 mod store;
+mod waiting;
+mod watch;
 mod workflow;
 
 use clap::builder::PossibleValuesParser;
@@ -25,7 +33,7 @@ pub(crate) const OURS: &str = "ours";
 /// Name on the command line that stands for every scenario.
 pub(crate) const ALL: &str = "all";
 
-static SCENARIOS: [&Scenario; 14] = [
+static SCENARIOS: [&Scenario; 22] = [
     &enforce_burst::SCENARIO,
     &idle::SCENARIO,
     &event_latency::SCENARIO,
@@ -40,9 +48,18 @@ static SCENARIOS: [&Scenario; 14] = [
     &end_to_end::SCENARIO,
     &workflow::SCENARIO,
     &explore::SCENARIO,
+    &waiting::SCENARIO,
+    &step_latency::SCENARIO,
+    &lane_takeover::SCENARIO,
+    &watch::SCENARIO,
+    &cron::SCENARIO,
+    &claims::SCENARIO,
+    &operation::SCENARIO,
+    &queue::SCENARIO,
 ];
 
-/// One side of a scenario: ours or a peer. It takes the number of assets and returns a sample per phase.
+/// One side of a scenario: ours or a peer. It takes the number of assets and returns a sample per phase; none if the peer
+/// is not installed.
 pub(crate) type Side = fn(usize) -> Result<Vec<Sample>, Error>;
 
 /// A piece of work that each side does, to compare the costs.
@@ -52,6 +69,8 @@ pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     /// Description in one line, for the table.
     pub(crate) about: &'static str,
+    /// What the figures should be at most, in words.
+    pub(crate) target: &'static str,
     /// Default numbers of assets, if the command line names none.
     pub(crate) sizes: Sizes,
     /// The sides by name. Our side is named [`OURS`].

@@ -24,6 +24,7 @@ use crate::{
 pub(super) static SCENARIO: Scenario = Scenario {
     name: "preview",
     about: "a rollout of nearly four weeks in virtual time, windows in three zones",
+    target: "p50 15 ms",
     sizes: Sizes {
         named: 1_000,
         all: 1_000,

@@ -32,6 +32,7 @@ use crate::{
 pub(super) static SCENARIO: Scenario = Scenario {
     name: "select",
     about: "one selection through domains, waves, canary and two limits",
+    target: "p50 2 ms",
     sizes: Sizes {
         named: 100_000,
         all: 100_000,

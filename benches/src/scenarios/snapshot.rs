@@ -17,6 +17,7 @@ use crate::{
 pub(super) static SCENARIO: Scenario = Scenario {
     name: "snapshot",
     about: "a new incarnation with 1 and with 1,000 changes; diff of both; get",
+    target: "1 change 11 us and 5 kB; diff of one 2.5x a get; 24 B per entry; get 1 us",
     sizes: Sizes {
         named: 1_000_000,
         all: 200_000,

@@ -12,6 +12,7 @@ use crate::shared;
 pub(super) static SCENARIO: Scenario = Scenario {
     name: "solver",
     about: "consumers of one provider with ample capacity grow at once",
+    target: "3 diffs and 20 us per consumer",
     sizes: Sizes {
         named: 400,
         all: 400,

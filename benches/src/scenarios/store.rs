@@ -26,6 +26,7 @@ use crate::{
 pub(super) static SCENARIO: Scenario = Scenario {
     name: "store",
     about: "SQLite: the first incarnation, incarnations of ten changes, the newest one read, one asset",
+    target: "first 1x the limit; ten changes 2 forced writes; one asset 10 us",
     sizes: Sizes {
         named: 100_000,
         all: 20_000,

@@ -4,59 +4,46 @@
 //! `ns_each` is the processor time of an execution, `p50_us` its wall time from the start to its end. The peer `limit` forces
 //! a kilobyte to the disk four times for each execution, one by one, and once for each sixty-four at a time.
 
-use std::{fs, io::Write as _, sync::Arc, time::Duration};
+use std::{fs, io::Write as _, time::Duration};
 
 use control_plane::{
     By,
     runtime::TokioRuntime,
-    store::{Batch, Store, owner},
-    store_sqlite::SqliteStore,
-    workflow::{
-        Answer, FunctionInfo, FunctionRequest, Machine, Outcome, Repeat, Start, Workflow, from_fn,
-        is,
-    },
-    workflows::{Handle, Workflows},
+    workflow::{Answer, FunctionRequest, Machine, Outcome, Start, Workflow, from_fn, is},
+    workflows::Handle,
 };
 use futures::{StreamExt, TryStreamExt, stream};
-use plugin_sdk::{Enforcement, Feed, FeedItem, FencingToken, Guard, Mono};
-use prodspec_model::{Incarnation, PartitionId, Snapshot};
 
 use super::{OURS, Scenario, Sizes};
 use crate::{
     Error,
+    lane::{self, Owned},
     measure::{Meter, Sample, now},
-    ours::{incarnation, runtime},
+    ours::runtime,
+    peers::program,
 };
 
 /// The scenario `workflow` with its sizes and sides.
 pub(super) static SCENARIO: Scenario = Scenario {
     name: "workflow",
     about: "SQLite: executions of three empty steps, one by one, 64 at a time, all at once",
+    target: "150 us; one by one p50 4.5 forced writes and 0.5 ms; 1/40 of dbos",
     sizes: Sizes {
         named: 10_000,
         all: 2_000,
         smoke: 50,
     },
-    sides: &[(OURS, ours), ("limit", limit)],
+    sides: &[
+        (OURS, ours),
+        ("limit", limit),
+        ("dbos", |n| program::python("workflow_dbos", n)),
+    ],
 };
 
 /// Number of executions at a time in the second phase.
 const SIDE_BY_SIDE: usize = 64;
 /// Longest time for an execution.
 const WITHIN: Duration = Duration::from_secs(600);
-
-/// An ownership that lasts for ever, of one incarnation.
-struct Owned(Incarnation);
-
-impl Enforcement for Owned {
-    fn feed(&self) -> Feed {
-        let begin = [
-            FeedItem::Lease(Mono(u64::MAX)),
-            FeedItem::Took(self.0.clone()),
-        ];
-        Feed::new(stream::iter(begin).chain(stream::pending()), |_, _| {})
-    }
-}
 
 fn three_steps() -> Result<Workflow, Error> {
     let workflow = Workflow::new("three")
@@ -69,29 +56,19 @@ fn three_steps() -> Result<Workflow, Error> {
 
 fn ours(n: usize) -> Result<Vec<Sample>, Error> {
     let dir = tempfile::tempdir()?;
-    let partition = PartitionId::new("benches")?;
-    let intent = incarnation(None, Snapshot::empty())?;
+    let three = three_steps()?;
     runtime()?.block_on(async {
-        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(dir.path())?);
-        let owned = Batch::new().put(owner::key(&partition), "benches");
-        let token = FencingToken(store.commit(owned).await?.0);
         let empty = async |_: FunctionRequest| Ok(Answer::new().done());
-        let info = FunctionInfo::new("empty")
-            .repeat(Repeat::Keyed)
-            .guard(Guard::Guarded);
-        let workflows = Workflows::builder(TokioRuntime::current(), partition, store)
-            .function(from_fn(info, empty))
-            .workflow(three_steps()?)
-            .build()?;
-        let (lane, handle) = workflows.attach(token, Arc::new(Owned(intent)));
-        let lane = tokio::spawn(lane.run());
-        let samples = vec![
-            phase(&handle, "one", n.div_ceil(10), 1).await?,
-            phase(&handle, "64", n, SIDE_BY_SIDE).await?,
-            phase(&handle, "all", n, n).await?,
-        ];
-        lane.abort();
-        Ok(samples)
+        let lane = lane::run(lane::sqlite(dir.path())?, &Owned::empty()?, |builder| {
+            let empty = from_fn(lane::keyed("empty"), empty);
+            Ok(builder.function(empty).workflow(three))
+        })
+        .await?;
+        Ok(vec![
+            phase(&lane.handle, "one", n.div_ceil(10), 1).await?,
+            phase(&lane.handle, "64", n, SIDE_BY_SIDE).await?,
+            phase(&lane.handle, "all", n, n).await?,
+        ])
     })
 }
 

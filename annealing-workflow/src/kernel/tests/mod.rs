@@ -251,3 +251,15 @@ fn r41_context_and_log_keep_their_limits() {
     assert_eq!(world.outcome("round", "1"), Some(Outcome::Failed));
     let _ = Claim::Exclusive("unused".into());
 }
+
+#[test]
+fn live_execution_has_no_room_for_steps_that_have_not_begun() {
+    fn entry<K, V>(_: &BTreeMap<K, V>) -> usize {
+        size_of::<(K, V)>()
+    }
+    let mut world = of_season();
+    world.start("season", "1");
+    let execution = world.kernel.live.values().next().unwrap();
+    // A node of the map has room for eleven entries, and a waiting execution has one of them.
+    assert!(entry(&execution.steps) <= 16);
+}

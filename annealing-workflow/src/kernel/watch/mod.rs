@@ -24,7 +24,7 @@ use super::{
     event::{Effects, Made, Reply},
     intended::ScheduleWord,
     refused::Refused,
-    state::{Execution, Step, StepId},
+    state::{Execution, StepId},
     trigger::{NoStart, Run, Trigger as _, said},
 };
 use crate::{
@@ -130,7 +130,7 @@ impl Lane {
             let no = self.run_of(asset, &key(asset, run))?;
             self.live.get(&no)
         });
-        runs.find(|run| run.steps.values().any(Step::edit_may_come))
+        runs.find(|run| run.steps.values().any(|it| it.edit_may_come()))
     }
 
     fn is_caused_by_a_watch(&self, execution: &Execution) -> bool {
