@@ -178,7 +178,7 @@ fn operation(input: &Value) -> Operation {
 
 /// Fills the table with documents of ten jobs, as a program of a user does.
 async fn fill(handle: &Handle, documents: usize) -> Result<(), Error> {
-    for lot in (0..documents).collect::<Vec<_>>().chunks(500) {
+    for lot in (0..documents).collect::<Vec<_>>().chunks(200) {
         let rows = lot.iter().map(|no| {
             let jobs = (0..EACH).map(|nth| {
                 let job = json!({ "cluster": "cluster-01", "replicas": 3, "version": 1 });
