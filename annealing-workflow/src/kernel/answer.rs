@@ -40,7 +40,11 @@ impl Lane {
         if !present && !self.planted(Bug::TrustLateAnswer) {
             return;
         }
-        self.suspect_answered(id);
+        match answer {
+            // It may be that the function was not called.
+            Err(plugin::Error::Throttled { .. }) => self.suspect_put_off(id),
+            _ => self.suspect_answered(id),
+        }
         if !matches!(answer, Err(plugin::Error::Unknown { .. }))
             && let Some(step) = self.step_mut(id)
         {

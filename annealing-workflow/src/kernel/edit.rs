@@ -20,7 +20,7 @@ use crate::record::{Entry, StepEdit, What};
 const MAKE: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// Wait before an edit of which it is not known whether it is made is made again.
-pub(super) const EDIT_AGAIN: std::time::Duration = std::time::Duration::from_secs(5);
+const EDIT_AGAIN: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Time until it is looked at again whether an edit that is to be undone is made.
 const UNDER_WAY: std::time::Duration = std::time::Duration::from_secs(1);
@@ -155,16 +155,35 @@ impl Lane {
         let Some(id) = self.answered_in(call, &Phase::Editing(call)) else {
             return;
         };
-        match answer {
-            Ok(made) => self.was_edited(now, id, made, out),
-            // It may be made. The same edit is made again under its id, which makes it once; what is not known is not called
-            // failed.
-            Err(plugin::Error::Unknown { message }) => {
-                let again = plugin::Error::throttled(message, EDIT_AGAIN);
-                self.failed(now, id, &again, out);
-            }
-            Err(error) => self.failed(now, id, &error, out),
+        let error = match answer {
+            Ok(made) => return self.was_edited(now, id, made, out),
+            Err(error) => error,
+        };
+        if let plugin::Error::Unknown { message } = error {
+            return self.may_be_edited(now, id, message, out);
         }
+        // A refusal says that no attempt before has made it; other errors say nothing about that.
+        let refused = matches!(error, plugin::Error::Permanent { .. });
+        match self.step_of(id).is_some_and(|step| step.uncertain) && !refused {
+            true => self.may_be_edited(now, id, error.to_string(), out),
+            false => self.failed(now, id, &error, out),
+        }
+    }
+
+    /// Notes that it is not known whether an edit is made. The same edit is made again under its id, which makes it once;
+    /// what is not known is not called failed.
+    pub(super) fn may_be_edited(
+        &mut self,
+        now: Now,
+        id: StepId,
+        why: impl Into<String>,
+        out: &mut Effects,
+    ) {
+        if let Some(step) = self.step_mut(id) {
+            step.uncertain = true;
+        }
+        let again = plugin::Error::throttled(why, EDIT_AGAIN);
+        self.failed(now, id, &again, out);
     }
 
     fn was_edited(&mut self, now: Now, id: StepId, made: Made, out: &mut Effects) {
@@ -181,6 +200,7 @@ impl Lane {
         };
         step.failures = 0;
         step.error = None;
+        step.uncertain = false;
         let (mut edits, mut starts) = (Vec::new(), Vec::new());
         if let Some(edit) = &mut step.edit {
             starts = std::mem::take(&mut edit.starts);

@@ -325,8 +325,11 @@ impl Step {
             (.., Does::Poisoned) => (Phase::Poisoned, None),
             (.., Does::Asks) => (Phase::Asking, None),
             (.., Does::Waits) => (Phase::Waiting, wait),
-            // What an edit waits for is asked again; its id makes it once.
-            (.., Does::Edits) => (Phase::Due, None),
+            // It may be made already. Its id makes it once.
+            (.., Does::Edits) => {
+                step.uncertain = true;
+                (Phase::Due, None)
+            }
             (.., Does::Settles) => {
                 step.settles_until = wait;
                 (Phase::Due, None)
