@@ -237,7 +237,9 @@ impl Lane {
         if self.stored.insert(extended.digest()) {
             out.records.push(Record::Definition(extended));
         }
-        self.live_changed.insert(id.execution);
+        if !self.planted(Bug::HalfTrack) {
+            self.live_changed.insert(id.execution);
+        }
         self.look_at(id.execution, new);
         Ok(())
     }
