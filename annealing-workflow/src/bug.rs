@@ -42,4 +42,24 @@ pub enum Bug {
     SlotFromWallOnly,
     /// R37: a slot starts before the end of the run that it replaces.
     ReplaceOverlaps,
+    /// R32: steps that wait do not rise with their age.
+    NoAging,
+    /// R23: what follows from an answer is in the commit after it.
+    TwoCommits,
+    /// R31: machines that an answer adds are stored, but their execution does not refer to them.
+    HalfTrack,
+    /// R34: before an edit, the fields that other live executions hold are given up.
+    EditForces,
+    /// R34: only the first half of the edits of an answer is made.
+    EditHalf,
+    /// R36: a step settles only if no incarnation is newer than its edit.
+    SettledNewestOnly,
+    /// R32: each owner counts claims anew.
+    CountInLayer,
+    /// R38: a change beside a run is dropped where it should wait for the end of the run.
+    WatchDropsForbidden,
+    /// R38: a new owner finds out from its live executions, not from its record, what a watch has handled.
+    WatchFromHistory,
+    /// R39: what a run of a watch edits starts the watch.
+    SelfTrigger,
 }

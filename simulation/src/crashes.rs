@@ -9,6 +9,7 @@ use futures::FutureExt;
 use crate::{
     executor::Instant,
     faults::{Crash, Points, Rates},
+    flows::source::Change,
     intent::{Bad, Kind, Plan, Wish, asset, partition},
     process,
     production::Content,
@@ -16,6 +17,7 @@ use crate::{
     scenario::Scenario,
     sealer::seal_for_ever,
     store,
+    workflows::order,
     world::judge::Violation,
     world::{State, World},
 };
@@ -42,6 +44,8 @@ pub enum Doing {
     Growth,
     /// One new incarnation changes job and balancer, because the balancer needs less capacity of the job.
     Shrinkage,
+    /// A workflow has an effect, makes an edit, waits until production has it, and has another effect.
+    Workflow,
 }
 
 /// The result of a run of the case.
@@ -51,6 +55,12 @@ pub struct Ending {
     pub took_effect: Vec<(usize, Option<u64>)>,
     /// Content of each resource at the end.
     pub contents: Vec<Option<Content>>,
+    /// How often each effect of an execution was made, by its key.
+    pub effects: Vec<(String, u32)>,
+    /// The fields that each edit of an execution has set.
+    pub edits: Vec<Vec<String>>,
+    /// How each execution ended.
+    pub outcomes: Vec<(String, String)>,
     /// The first violation; `None` if every invariant held.
     pub violation: Option<Violation>,
 }
@@ -76,14 +86,22 @@ pub fn play(doing: Doing, scenario: &Scenario, crash: Crash, deadly: &[u64]) -> 
     let mut now = Instant::default();
     if doing != Doing::Turnup {
         let travel = world.state().scenario.travel.take();
-        now = until_calm(&world, now);
+        now = until_calm(&world, Doing::Turnup, now);
         let mut state = world.state();
         state.scenario.travel = travel;
-        state.plan.wishes[BALANCER].uses = if doing == Doing::Growth { 16 } else { 2 };
+        match doing {
+            Doing::Growth => state.plan.wishes[BALANCER].uses = 16,
+            Doing::Shrinkage => state.plan.wishes[BALANCER].uses = 2,
+            Doing::Turnup | Doing::Workflow => {}
+        }
         state.production.took_effect.clear();
         state.points.counting = true;
     }
-    now = until_calm(&world, now);
+    if doing == Doing::Workflow {
+        let people = world.clone();
+        world.spawn(async move { order(people, "opening").await });
+    }
+    now = until_calm(&world, doing, now);
     let passed = {
         let mut state = world.state();
         state.points.counting = false;
@@ -101,6 +119,16 @@ pub fn play(doing: Doing, scenario: &Scenario, crash: Crash, deadly: &[u64]) -> 
     (ending, passed)
 }
 
+/// The scenario of a case with a workflow.
+pub fn with_workflows() -> Scenario {
+    Scenario {
+        executions: 1,
+        // Little else happens during the case, so that it has few points.
+        drift_period: Duration::from_secs(60),
+        ..scenario()
+    }
+}
+
 /// The scenario of the case without crashes: a fixed intent, and a provider to which a push takes 19 s.
 pub fn scenario() -> Scenario {
     Scenario {
@@ -112,6 +140,7 @@ pub fn scenario() -> Scenario {
         travel: Some(Duration::from_secs(19)),
         executions: 0,
         schedules: false,
+        watches: false,
         ..Scenario::choose(0)
     }
 }
@@ -162,15 +191,23 @@ fn ending(world: &World) -> Ending {
     let mut took_effect: Vec<_> = took_effect.map(|(at, to)| (*at, to.map(mark))).collect();
     took_effect.sort_unstable();
     let resources = state.production.resources.iter();
+    let effects = state.flows.ledger.effects.iter();
+    let changes = state.flows.source.changes.values();
+    let fields = |change: &Change| change.fields.iter().map(ToString::to_string).collect();
     Ending {
         took_effect,
         contents: resources.map(|resource| resource.content).collect(),
+        effects: effects
+            .map(|(key, it)| (key.to_string(), it.times))
+            .collect(),
+        edits: changes.map(fields).collect(),
+        outcomes: state.outcomes().collect(),
         violation: state.judge.violation.clone(),
     }
 }
 
 /// Lets time pass until no work has been left for [`CALM`].
-fn until_calm(world: &World, mut now: Instant) -> Instant {
+fn until_calm(world: &World, doing: Doing, mut now: Instant) -> Instant {
     let (begun, step) = (now, Duration::from_secs(1));
     let wanted = world.state().wanted();
     let mut calm = Duration::ZERO;
@@ -178,6 +215,7 @@ fn until_calm(world: &World, mut now: Instant) -> Instant {
         now = now + step;
         world.executor.run_until(now);
         let is_calm = world.state().is_calm(begun, &wanted) && nothing_open(world);
+        let is_calm = is_calm && world.state().executions_are_over(doing);
         calm = if is_calm { calm + step } else { Duration::ZERO };
         if now.since(begun) > MOST {
             let told = format!("work is left after {MOST:?}");
@@ -203,6 +241,17 @@ impl State {
         let assets: Vec<_> = (JOB..ALL).map(|at| asset(&self.plan, at)).collect();
         let contents = assets.iter().map(|asset| self.production.content(asset));
         contents.collect()
+    }
+
+    /// How each execution that has ended did, by its id.
+    fn outcomes(&self) -> impl Iterator<Item = (String, String)> {
+        let all = self.flows.keys.values();
+        all.filter_map(|id| Some((id.to_string(), self.outcome(id)?)))
+    }
+
+    /// Whether the executions of the case have begun and ended.
+    fn executions_are_over(&self, doing: Doing) -> bool {
+        doing != Doing::Workflow || self.outcomes().count() == 1
     }
 
     /// Whether every resource has its wanted content, was diffed since `since` and since the last crash, and no push is

@@ -136,3 +136,10 @@ pub fn dies_here(world: &World, node: NodeId) -> bool {
         }
     }
 }
+
+/// Passes a point at which the process on `node` may die. If it died, nothing follows.
+pub async fn survive(world: &World, node: NodeId) {
+    if dies_here(world, node) {
+        futures::future::pending::<()>().await;
+    }
+}

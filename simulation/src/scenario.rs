@@ -30,6 +30,9 @@ const RENAMES: u64 = 0x7265_6e61;
 /// Separates the random stream that chooses whether there are schedules.
 const SCHEDULES: u64 = 0x736c_6f74;
 
+/// Separates the random stream that chooses whether there are watches.
+const WATCHES: u64 = 0x7761_7463;
+
 /// Part of a policy that the stack ignores, in tests of the judge.
 #[cfg(feature = "planted-bugs")]
 #[derive(Debug, Clone, Copy)]
@@ -90,6 +93,8 @@ pub struct Scenario {
     pub executions: usize,
     /// Whether intent has schedules.
     pub schedules: bool,
+    /// Whether intent has watches.
+    pub watches: bool,
     /// Guard of the workflows' kernel that is removed; `None` removes no guard.
     #[cfg(feature = "planted-bugs")]
     pub planted_in_workflows: Option<annealing_workflow::kernel::Bug>,
@@ -128,6 +133,7 @@ impl Scenario {
         scenario.rates.set(Fault::EditRenames, rate);
         choose_rates(seed, &mut scenario.rates);
         scenario.schedules = Random::new(seed ^ SCHEDULES).per_mille(400);
+        scenario.watches = Random::new(seed ^ WATCHES).per_mille(400);
         if random.per_mille(100) {
             scenario.busy(&[
                 (Fault::EditBad, 300),
@@ -170,6 +176,7 @@ impl Scenario {
             stubborn: 200,
             executions: 4,
             schedules: true,
+            watches: true,
             #[cfg(feature = "planted-bugs")]
             planted_in_workflows: None,
             #[cfg(feature = "planted-bugs")]

@@ -179,6 +179,7 @@ impl State {
             let Some(asset) = key.as_str().strip_prefix(&prefix) else {
                 continue;
             };
+            self.stirs(number(asset));
             match record.and_then(|record| record.open) {
                 Some(open) => {
                     let open = (open.change, open.incarnation.0, open.token.0);

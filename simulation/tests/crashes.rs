@@ -12,7 +12,7 @@ use std::{
 use annealing_enforcer::kernel::Bug;
 use simulation::{
     Scenario,
-    crashes::{Doing, Ending, play, scenario},
+    crashes::{Doing, Ending, play, scenario, with_workflows},
     faults::Crash,
 };
 
@@ -30,10 +30,17 @@ type Other = (Vec<u64>, Ending);
 
 impl All {
     fn of(doing: Doing, crash: Crash, planted: Option<Bug>) -> Self {
-        let scenario = Scenario {
-            planted,
-            ..scenario()
-        };
+        Self::of_scenario(
+            doing,
+            crash,
+            Scenario {
+                planted,
+                ..scenario()
+            },
+        )
+    }
+
+    fn of_scenario(doing: Doing, crash: Crash, scenario: Scenario) -> Self {
         let (calm, points) = play(doing, &scenario, crash, &[]);
         assert_eq!(calm.violation, None);
         Self {
@@ -53,9 +60,9 @@ impl All {
         (other, points)
     }
 
-    /// Tries a crash at every point, and, if `twice`, also a second crash at every later point. Returns the runs with
-    /// other results, and the number of runs.
-    fn others(&self, twice: bool) -> (Vec<Other>, usize) {
+    /// Tries a crash at every point, and also a second crash at each later point of a part of all pairs: one of `pairs`.
+    /// Returns the runs with other results, and the number of runs.
+    fn others(&self, pairs: Option<u64>) -> (Vec<Other>, usize) {
         let (next, runs) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let others = Mutex::new(Vec::new());
         let work = || {
@@ -63,8 +70,13 @@ impl All {
                 && first < self.points
             {
                 let (other, points) = self.play(&[first]);
-                let seconds = if twice { first + 1..points } else { 0..0 };
-                let pairs = seconds.filter_map(|second| {
+                let seconds = if pairs.is_some() {
+                    first + 1..points
+                } else {
+                    0..0
+                };
+                let tried = |second: &u64| (first * 7 + second).is_multiple_of(pairs.unwrap_or(1));
+                let pairs = seconds.filter(tried).filter_map(|second| {
                     runs.fetch_add(1, Ordering::Relaxed);
                     self.play(&[first, second]).0
                 });
@@ -88,7 +100,7 @@ const DOING: [Doing; 3] = [Doing::Turnup, Doing::Growth, Doing::Shrinkage];
 /// Asserts that every run has the same result as the run without crashes.
 fn all_end_well(doing: Doing, crash: Crash, twice: bool) {
     let all = All::of(doing, crash, None);
-    let (others, runs) = all.others(twice);
+    let (others, runs) = all.others(twice.then_some(1));
     assert_eq!(others, [], "of {runs} runs of {doing:?}");
     // Too few runs would prove nothing.
     let least = if twice { 5_000 } else { 80 };
@@ -113,10 +125,56 @@ fn s7_power_cuts_at_any_two_points_change_nothing() {
     all_end_well(Doing::Shrinkage, Crash::Power, true);
 }
 
+/// Asserts that a workflow ends, has each effect once and makes its edit once, wherever one process crashes or two do.
+fn workflow_ends_well(crash: Crash, pairs: Option<u64>, least: usize) {
+    let all = All::of_scenario(Doing::Workflow, crash, with_workflows());
+    let once = all.calm.effects.iter().all(|(_, times)| *times == 1);
+    assert!(once && all.calm.effects.len() == 2, "{:?}", all.calm);
+    assert_eq!(all.calm.edits.len(), 1);
+    assert_eq!(all.calm.outcomes[0].1, "succeeded");
+    let (others, runs) = all.others(pairs);
+    assert_eq!(others, [], "of {runs} runs with {} points", all.points);
+    assert!(runs >= least, "{runs} runs");
+}
+
+#[test]
+fn r23_crash_at_any_point_of_a_workflow_changes_nothing() {
+    workflow_ends_well(Crash::Process, None, 30);
+    workflow_ends_well(Crash::Power, None, 30);
+}
+
+#[test]
+fn r23_crashes_at_two_points_of_a_workflow_change_nothing() {
+    workflow_ends_well(Crash::Process, Some(128), 200);
+    workflow_ends_well(Crash::Power, Some(128), 200);
+}
+
+#[test]
+#[ignore = "all pairs of points take half an hour"]
+fn r23_crashes_at_any_two_points_of_a_workflow_change_nothing() {
+    workflow_ends_well(Crash::Process, Some(1), 20_000);
+    workflow_ends_well(Crash::Power, Some(1), 20_000);
+}
+
+#[test]
+fn r34_edit_that_a_crash_makes_twice_is_seen() {
+    let scenario = Scenario {
+        planted_in_workflows: Some(annealing_workflow::kernel::Bug::EditTwice),
+        ..with_workflows()
+    };
+    let all = All::of_scenario(Doing::Workflow, Crash::Process, scenario);
+    let (others, _) = all.others(None);
+    let seen = others.iter().filter_map(|(_, it)| it.violation.as_ref());
+    assert!(
+        seen.into_iter().any(|it| it.invariant == "R34"),
+        "{others:?}"
+    );
+}
+
 #[test]
 fn r13_an_open_push_lost_in_a_crash_is_caught() {
     let all = All::of(Doing::Growth, Crash::Process, Some(Bug::LoseOpenPush));
-    let (others, _) = all.others(false);
+    let (others, _) = all.others(None);
     let seen = others.first().and_then(|(_, it)| it.violation.as_ref());
     assert_eq!(seen.map(|it| it.invariant), Some("S5"));
 }

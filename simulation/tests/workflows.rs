@@ -17,7 +17,16 @@ fn stormy(seed: u64) -> Scenario {
     choose_storm(&mut scenario.rates);
     scenario.executions = 12;
     scenario.schedules = false;
+    scenario.watches = false;
     scenario
+}
+
+/// As [`stormy`], with watches in intent.
+fn with_watches(seed: u64) -> Scenario {
+    Scenario {
+        watches: true,
+        ..stormy(seed)
+    }
 }
 
 /// As [`stormy`], with schedules in intent.
@@ -30,7 +39,11 @@ fn with_slots(seed: u64) -> Scenario {
 
 /// Asserts that there is no violation, and that the judge has checked each of `rules` at least once per seed.
 fn assert_holds(rules: &[&str], first: u64) {
-    let sum = run_all(first, 10, with_slots, |_| false);
+    assert_holds_in(with_slots, rules, first);
+}
+
+fn assert_holds_in(scenario: fn(u64) -> Scenario, rules: &[&str], first: u64) {
+    let sum = run_all(first, 10, scenario, |_| false);
     assert!(sum.violations.is_empty(), "{:?}", sum.violations);
     for rule in rules {
         let judged = sum.counts[&format!("judged {rule}")];
@@ -67,6 +80,7 @@ fn assert_caught_in(scenario: fn(u64) -> Scenario, bug: Bug, rule: &str) {
 fn r23_each_commit_contains_what_follows_from_it() {
     assert_holds(&["R23"], 3000);
     assert_caught(Bug::CollectKeys, "R23");
+    assert_caught(Bug::TwoCommits, "R23");
 }
 
 #[test]
@@ -106,15 +120,29 @@ fn r30_restart_that_overlaps_or_keeps_outputs_is_seen() {
 }
 
 #[test]
-fn r34_second_id_of_an_edit_is_seen() {
+fn r31_machines_that_the_next_owner_does_not_know_are_seen() {
+    assert_holds(&["R31"], 3120);
+    assert_caught(Bug::HalfTrack, "R31");
+}
+
+#[test]
+fn r32_claims_that_do_not_outlive_their_owner_are_seen() {
+    assert_caught(Bug::CountInLayer, "R32");
+}
+
+#[test]
+fn r34_edit_that_is_made_twice_by_half_or_over_another_one_is_seen() {
     assert_holds(&["R34"], 3080);
     assert_caught(Bug::EditTwice, "R34");
+    assert_caught(Bug::EditHalf, "R34");
+    assert_caught(Bug::EditForces, "R34");
 }
 
 #[test]
 fn r36_step_that_is_done_before_production_has_its_edit_is_seen() {
     assert_holds(&["R36"], 3090);
     assert_caught(Bug::SettledBeforeRead, "R36");
+    assert_caught(Bug::SettledNewestOnly, "R36");
 }
 
 #[test]
@@ -131,6 +159,21 @@ fn r37_schedule_that_stops_after_a_closed_slot_is_seen() {
     assert!(sum.counts["judged slots"] > 0);
     assert_caught_in(with_slots, Bug::DeadlineStopsSchedule, "slots");
     assert_caught_in(with_slots, Bug::ForbidStopsSchedule, "slots");
+}
+
+#[test]
+fn r38_change_that_is_lost_or_repeated_is_seen() {
+    assert_holds_in(with_watches, &["R38"], 3130);
+    assert_caught_in(with_watches, Bug::WatchDropsForbidden, "R38");
+    assert_caught_in(with_watches, Bug::WatchFromHistory, "R38");
+}
+
+#[test]
+fn r39_watch_that_starts_itself_is_seen() {
+    let sum = run_all(3140, 20, with_watches, |_| false);
+    assert!(sum.violations.is_empty(), "{:?}", sum.violations);
+    assert!(sum.counts["judged R39"] > 0);
+    assert_caught_in(with_watches, Bug::SelfTrigger, "R39");
 }
 
 #[test]

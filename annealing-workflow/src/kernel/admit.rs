@@ -66,19 +66,29 @@ impl Lane {
             if !leased || self.running >= self.settings.config.calls {
                 return;
             }
-            let Some(id) = self.ready.pop(now.mono) else {
+            let at = self.ages_at(now);
+            let Some(id) = self.ready.pop(at) else {
                 return;
             };
             self.admit_one(now, id, out);
         }
     }
 
+    /// The time by which queues know how old their steps are.
+    fn ages_at(&self, now: Now) -> Mono {
+        match self.planted(Bug::NoAging) {
+            true => Mono(0),
+            false => now.mono,
+        }
+    }
+
     /// Lets the first of the steps that wait for `key` try again.
     fn wake(&mut self, now: Now, key: Key) {
+        let at = self.ages_at(now);
         let Some(queue) = self.parked.get_mut(&key) else {
             return;
         };
-        let first = queue.pop(now.mono);
+        let first = queue.pop(at);
         if queue.is_empty() {
             self.parked.remove(&key);
         }

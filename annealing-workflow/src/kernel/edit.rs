@@ -20,7 +20,7 @@ use crate::record::{Entry, StepEdit, What};
 const MAKE: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// Wait before an edit of which it is not known whether it is made is made again.
-pub(super) const EDIT_AGAIN: std::time::Duration = std::time::Duration::from_secs(5);
+const EDIT_AGAIN: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Time until it is looked at again whether an edit that is to be undone is made.
 const UNDER_WAY: std::time::Duration = std::time::Duration::from_secs(1);
@@ -33,11 +33,15 @@ pub(crate) fn holder(execution: &plugin_sdk::operation::ExecutionId) -> Holder {
 impl Lane {
     /// Stores the changes that an answer asks for, and makes them when they are durable.
     pub(super) fn begin_edit(&mut self, now: Now, id: StepId, answer: &Answer, out: &mut Effects) {
+        let half = self.planted(Bug::EditHalf);
         let Some(execution) = self.live.get_mut(&id.execution) else {
             return;
         };
         let mut edit = StepEdit::new(change_id(execution, id), &answer.outcome);
         edit.edits = answer.edits.clone();
+        if half {
+            edit.edits.truncate(answer.edits.len().div_ceil(2));
+        }
         edit.pauses = answer.pauses.clone();
         edit.starts = answer.starts.clone();
         edit.blast_radius = radius(execution, id);
@@ -133,6 +137,9 @@ impl Lane {
             }
             (true, _) => return self.conclude(now, id, &outcome),
         };
+        if !made && self.planted(Bug::EditForces) {
+            self.give_up_others(id, out);
+        }
         self.calls.insert(call, id);
         self.enter(now, id, phase, Some(alarm));
         if let Some(step) = self.step_mut(id).filter(|_| made) {
@@ -142,6 +149,14 @@ impl Lane {
         out.urgent = true;
         self.held
             .push_back((CommitNo(self.commit.0 + 1), call, call_to_make));
+    }
+
+    /// Gives up the fields of all other live executions; see [`Bug::EditForces`].
+    fn give_up_others(&self, id: StepId, out: &mut Effects) {
+        let others = self.live.iter().filter(|(no, _)| **no != id.execution);
+        let editing = others.filter(|(_, it)| it.steps.values().any(|step| step.edit.is_some()));
+        let releases = editing.map(|(_, other)| Call::Release(holder(&other.id)));
+        out.calls.extend(releases);
     }
 
     /// Takes the result of an edit.
@@ -155,16 +170,35 @@ impl Lane {
         let Some(id) = self.answered_in(call, &Phase::Editing(call)) else {
             return;
         };
-        match answer {
-            Ok(made) => self.was_edited(now, id, made, out),
-            // It may be made. The same edit is made again under its id, which makes it once; what is not known is not called
-            // failed.
-            Err(plugin::Error::Unknown { message }) => {
-                let again = plugin::Error::throttled(message, EDIT_AGAIN);
-                self.failed(now, id, &again, out);
-            }
-            Err(error) => self.failed(now, id, &error, out),
+        let error = match answer {
+            Ok(made) => return self.was_edited(now, id, made, out),
+            Err(error) => error,
+        };
+        if let plugin::Error::Unknown { message } = error {
+            return self.may_be_edited(now, id, message, out);
         }
+        // A refusal says that no attempt before has made it; other errors say nothing about that.
+        let refused = matches!(error, plugin::Error::Permanent { .. });
+        match self.step_of(id).is_some_and(|step| step.uncertain) && !refused {
+            true => self.may_be_edited(now, id, error.to_string(), out),
+            false => self.failed(now, id, &error, out),
+        }
+    }
+
+    /// Notes that it is not known whether an edit is made. The same edit is made again under its id, which makes it once;
+    /// what is not known is not called failed.
+    pub(super) fn may_be_edited(
+        &mut self,
+        now: Now,
+        id: StepId,
+        why: impl Into<String>,
+        out: &mut Effects,
+    ) {
+        if let Some(step) = self.step_mut(id) {
+            step.uncertain = true;
+        }
+        let again = plugin::Error::throttled(why, EDIT_AGAIN);
+        self.failed(now, id, &again, out);
     }
 
     fn was_edited(&mut self, now: Now, id: StepId, made: Made, out: &mut Effects) {
@@ -172,6 +206,8 @@ impl Lane {
         let Made {
             assets, left_alone, ..
         } = made;
+        let newest_only = self.planted(Bug::SettledNewestOnly);
+        let latest = self.latest.filter(|_| newest_only);
         let Some(execution) = self.live.get_mut(&id.execution) else {
             return;
         };
@@ -181,6 +217,8 @@ impl Lane {
         };
         step.failures = 0;
         step.error = None;
+        step.uncertain = false;
+        step.incarnation = latest.or(step.incarnation);
         let (mut edits, mut starts) = (Vec::new(), Vec::new());
         if let Some(edit) = &mut step.edit {
             starts = std::mem::take(&mut edit.starts);
@@ -225,6 +263,13 @@ impl Lane {
             return;
         };
         out.urgent = true;
+        let edited_at = self.step_of(id).and_then(|step| step.incarnation);
+        let answer = match answer {
+            Ok(_) if self.planted(Bug::SettledNewestOnly) && edited_at < self.latest => {
+                Err(plugin::Error::transient("a newer incarnation is in force"))
+            }
+            answer => answer,
+        };
         let (outcome, why) = match answer {
             Ok(Settlement::Done) => (outcome, None),
             Ok(Settlement::Overwritten(why)) => {

@@ -171,6 +171,7 @@ impl Kernel for Lane {
     type Effects = Effects;
 
     fn step(&mut self, now: Now, event: Event, out: &mut Effects) {
+        let apart = matches!(event, Event::Answered(..)) && self.planted(Bug::TwoCommits);
         match event {
             Event::Heard {
                 command,
@@ -205,6 +206,10 @@ impl Kernel for Lane {
             Event::Tick => {}
         }
         self.fire_alarms(now, out);
+        if apart {
+            out.urgent = true;
+            return self.write(now, out);
+        }
         self.finish(now, out);
     }
 }

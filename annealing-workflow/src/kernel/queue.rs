@@ -38,7 +38,7 @@ impl Queue {
         self.0.iter().all(BTreeSet::is_empty)
     }
 
-    /// Removes and returns the first step.
+    /// Removes and returns the first step at `now`. A time before all others leaves the steps in their classes.
     pub(super) fn pop(&mut self, now: Mono) -> Option<StepId> {
         // Within a class the oldest has risen highest, so only the first of each class can be the first of all.
         let heads = self.0.iter().enumerate().filter_map(|(place, steps)| {

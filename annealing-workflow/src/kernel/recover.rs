@@ -155,7 +155,9 @@ impl Lane {
                 execution: no,
                 machine,
             };
-            self.claims.restore(&id, &record.claims);
+            if !self.planted(Bug::CountInLayer) {
+                self.claims.restore(&id, &record.claims);
+            }
             let (step, phase, alarm) = Step::restored(now, &record);
             let forgets = phase == Phase::Waiting && self.planted(Bug::ForgetTimer);
             let alarm = alarm.filter(|_| !forgets);
@@ -326,8 +328,11 @@ impl Step {
             (.., Does::Poisoned) => (Phase::Poisoned, None),
             (.., Does::Asks) => (Phase::Asking, None),
             (.., Does::Waits) => (Phase::Waiting, wait),
-            // What an edit waits for is asked again; its id makes it once.
-            (.., Does::Edits) => (Phase::Due, None),
+            // It may be made already. Its id makes it once.
+            (.., Does::Edits) => {
+                step.uncertain = true;
+                (Phase::Due, None)
+            }
             (.., Does::Settles) => {
                 step.settles_until = wait;
                 (Phase::Due, None)

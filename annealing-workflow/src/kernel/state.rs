@@ -248,6 +248,14 @@ impl Step {
     /// The time at which the step has to be looked at. What may have happened is not called failed by a clock: while a
     /// call is in flight or its outcome is open, the end of the time for all attempts is not looked at.
     pub(super) fn wake(&self) -> Option<Mono> {
+        match (self.alarm, self.ends()) {
+            (Some(alarm), Some(ends)) => Some(alarm.min(ends)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    /// When all attempts together are over, unless a call is in flight or its outcome is open.
+    pub(super) fn ends(&self) -> Option<Mono> {
         let open = matches!(
             self.phase,
             Phase::Calling(_)
@@ -257,11 +265,10 @@ impl Step {
                 | Phase::Poisoned
                 | Phase::Unsettled
                 | Phase::Child(_)
+                | Phase::Editing(_)
         );
-        match (self.alarm, self.expires.filter(|_| !open)) {
-            (Some(alarm), Some(expires)) => Some(alarm.min(expires)),
-            (one, other) => one.or(other),
-        }
+        let open = open || self.uncertain && self.edit_may_come();
+        self.expires.filter(|_| !open)
     }
 
     /// Whether an effect of the present run may be under way or may have happened without an answer.

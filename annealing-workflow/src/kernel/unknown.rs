@@ -185,6 +185,11 @@ impl Lane {
             step.suspect = false;
             step.deaths = 0;
         }
+        self.suspect_put_off(id);
+    }
+
+    /// The call of a step that was in flight when an owner ended is put off: it may be the turn of the next one.
+    pub(super) fn suspect_put_off(&mut self, id: StepId) {
         if self.suspects.tried.is_some_and(|(tried, _)| tried == id) {
             self.suspects.tried = None;
         }
@@ -224,7 +229,7 @@ impl Lane {
             let Some(step) = self.step_mut(id) else {
                 continue;
             };
-            let expired = step.expires.is_some_and(|at| at <= now.mono);
+            let expired = step.ends().is_some_and(|at| at <= now.mono);
             if step.alarm.is_some_and(|at| at <= now.mono) {
                 step.alarm = None;
             } else if !expired {
@@ -274,8 +279,7 @@ impl Lane {
             Phase::Editing(call) => {
                 self.drop_call(call, out);
                 let why = "it is not known whether the edit was made in time";
-                let error = plugin::Error::throttled(why, super::edit::EDIT_AGAIN);
-                self.failed(now, id, &error, out);
+                self.may_be_edited(now, id, why, out);
             }
             Phase::Settling(call) => {
                 self.drop_call(call, out);

@@ -11,7 +11,12 @@ use plugin_sdk::{
     operation::Repeat,
     workflow::{Action, Guard, Machine, MachineName, Task, WorkflowName, all, any, cancelled, is},
 };
-use prodspec_model::operation::{Operation, PipelineStep};
+use prodspec_model::{
+    Digest,
+    operation::{Operation, PipelineStep},
+};
+
+use super::watches::{NOTE, ROUND, Watch};
 
 /// The function that prints: one at a time.
 pub(crate) const PRINT: &str = "print";
@@ -24,6 +29,9 @@ pub(crate) const GROW: &str = "grow";
 pub(crate) const PUT_BACK: &str = "put-back";
 /// The function that the slots of schedules call. Its work takes minutes.
 pub(crate) const DUMP: &str = "dump";
+
+/// The function whose answer adds machines, and the machine that calls it.
+pub(crate) const PLAN: &str = "plan";
 
 /// The names of the schedules. Each has its own concurrency.
 pub(crate) const NAMES: [&str; 3] = ["allow", "forbid", "replace"];
@@ -47,7 +55,7 @@ const fn function(name: &'static str, repeat: Repeat, guard: Callee) -> Function
 }
 
 /// All functions. The first one has a probe.
-pub(crate) const FUNCTIONS: [Function; 10] = [
+pub(crate) const FUNCTIONS: [Function; 13] = [
     function(PUBLISH, Repeat::Never, Callee::Guarded),
     function("load", Repeat::Keyed, Callee::Guarded),
     function("verify", Repeat::Safe, Callee::Advisory),
@@ -58,22 +66,50 @@ pub(crate) const FUNCTIONS: [Function; 10] = [
     function("close", Repeat::Keyed, Callee::Guarded),
     function(GROW, Repeat::Safe, Callee::Guarded),
     function(DUMP, Repeat::Keyed, Callee::Guarded),
+    function(PLAN, Repeat::Keyed, Callee::Guarded),
+    function(NOTE, Repeat::Keyed, Callee::Guarded),
+    function(ROUND, Repeat::Safe, Callee::Guarded),
 ];
 
 /// All workflows, built once.
 pub(crate) fn workflows() -> &'static [Workflow] {
     static BUILT: OnceLock<Vec<Workflow>> = OnceLock::new();
     BUILT.get_or_init(|| {
-        let built = [season(), tour(), notice(), growth()].map(Definition::build);
+        let all = [season(), tour(), notice(), growth(), opening(), route()];
+        let built = all.map(Definition::build);
         built.into_iter().filter_map(Result::ok).collect()
     })
 }
 
-/// The definition of a workflow, as data.
-pub(crate) fn definition(name: &WorkflowName) -> Option<&'static Definition> {
-    let all = workflows().iter().chain(operations());
-    let mut all = all.map(Workflow::definition);
-    all.find(|workflow| workflow.name == *name)
+/// The definition of a workflow as it is registered, as data.
+fn definition(name: &WorkflowName) -> Option<&'static Definition> {
+    let mut all = workflows().iter().chain(operations());
+    let found = all.find(|workflow| workflow.name() == name);
+    found.map(Workflow::definition)
+}
+
+/// The definition with a digest, as data: the workflow as it is registered, or with the machines of an answer.
+pub(crate) fn definition_of(name: &WorkflowName, digest: Digest) -> Option<&'static Definition> {
+    let mut all = workflows().iter().chain(operations()).chain(laid());
+    let found = all.find(|it| it.name() == name && it.digest() == digest);
+    found.map(Workflow::definition)
+}
+
+/// The definition with all machines that an execution of this workflow may have.
+pub(crate) fn widest(name: &WorkflowName) -> Option<&'static Definition> {
+    let laid = laid().filter(|it| it.name() == name);
+    laid.map(Workflow::definition).or_else(|| definition(name))
+}
+
+/// The workflow with the machines that the answer of [`PLAN`] adds.
+fn laid() -> Option<&'static Workflow> {
+    static BUILT: OnceLock<Option<Workflow>> = OnceLock::new();
+    let built = BUILT.get_or_init(|| {
+        let track = track().into_iter();
+        let laid = track.fold(route(), Definition::machine);
+        laid.build().ok()
+    });
+    built.as_ref()
 }
 
 /// The operation that slots run.
@@ -81,12 +117,14 @@ pub(crate) fn dump() -> Operation {
     Operation::pipeline([PipelineStep::new("run", DUMP)])
 }
 
-/// The operations of schedules, as the workflows that they are.
+/// The operations of schedules and watches, as the workflows that they are.
 fn operations() -> &'static [Workflow] {
     static BUILT: OnceLock<Vec<Workflow>> = OnceLock::new();
     BUILT.get_or_init(|| {
-        let names = NAMES.iter().map(|name| format!("cron.{name}"));
-        let built = names.map(|name| compile(&name.as_str().into(), &dump()));
+        let of_schedules = NAMES.iter().map(|name| (format!("cron.{name}"), dump()));
+        let of_watches = Watch::ALL.map(|watch| (watch.workflow(), watch.operation()));
+        let all = of_schedules.chain(of_watches);
+        let built = all.map(|(name, operation)| compile(&name.as_str().into(), &operation));
         built.filter_map(Result::ok).collect()
     })
 }
@@ -150,6 +188,33 @@ fn growth() -> Definition {
         ])))
         .ends_well(is("look", "done"))
         .ends_badly(any([is(PUT_BACK, "done"), is(GROW, bad)]))
+}
+
+/// An effect, an edit and the wait until production has it, and another effect.
+fn opening() -> Definition {
+    let bad = ["overwritten", "rolled_back", "expired"];
+    let grow = Machine::calls(GROW, GROW).settles(Duration::from_secs(300));
+    Workflow::new("opening")
+        .machine(Machine::calls("load", "load"))
+        .machine(grow.when(is("load", "done")))
+        .machine(Machine::calls("close", "close").when(is(GROW, "done")))
+        .ends_well(is("close", "done"))
+        .ends_badly(is(GROW, bad))
+}
+
+/// A plan says what is done after it.
+fn route() -> Definition {
+    Workflow::new("route")
+        .machine(Machine::calls(PLAN, PLAN))
+        .ends_well(is(PLAN, "done"))
+}
+
+/// The machines that the answer of [`PLAN`] adds.
+pub(crate) fn track() -> [Machine; 2] {
+    [
+        Machine::calls("more", "load").when(is(PLAN, "done")),
+        Machine::calls("last", "look").when(is("more", "done")),
+    ]
 }
 
 /// The action of a machine in `state`.

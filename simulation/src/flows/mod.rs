@@ -3,6 +3,7 @@
 pub(crate) mod definitions;
 pub(crate) mod slots;
 pub(crate) mod source;
+pub(crate) mod watches;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,7 +16,7 @@ use plugin_sdk::{
     workflow::MachineName,
 };
 
-use self::{definitions::Function, slots::Slots, source::Source};
+use self::{definitions::Function, slots::Slots, source::Source, watches::Watched};
 use crate::{
     executor::{Instant, NodeId},
     random::Random,
@@ -101,6 +102,10 @@ pub struct Flows {
     pub(crate) source: Source,
     /// What is known of slots of schedules.
     pub(crate) slots: Slots,
+    /// What is known of the runs of watches.
+    pub(crate) watched: Watched,
+    /// Executions with a step that holds the claim of which there is one, as far as known.
+    pub(crate) pressing: BTreeSet<ExecutionId>,
 }
 
 /// Separates the random stream of workflows.
@@ -126,6 +131,8 @@ impl Flows {
             owner: 0,
             source: Source::default(),
             slots: Slots::default(),
+            watched: Watched::default(),
+            pressing: BTreeSet::new(),
         }
     }
 

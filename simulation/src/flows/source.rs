@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use annealing_workflow::intent::Made;
 use control_plane_store::records::Holder;
 use plugin_sdk::{ChangeId, FieldEdit, FieldPath};
 use serde_json::Value;
@@ -13,6 +14,17 @@ pub(crate) const SOURCE: &str = "sizes.yaml";
 /// The fields of the source.
 pub(crate) const FIELDS: [&str; 3] = ["shop", "search", "mail"];
 
+/// The value of a field; `None`: the source does not have the field.
+pub(crate) type Content = Option<u64>;
+
+/// The values of all fields.
+pub(crate) type Contents = [Content; FIELDS.len()];
+
+/// The path of a field.
+pub(crate) fn path(field: &str) -> FieldPath {
+    FieldPath::keys(["sizes", field])
+}
+
 /// A change that was made.
 pub(crate) struct Change {
     pub(crate) fields: BTreeSet<FieldPath>,
@@ -20,6 +32,10 @@ pub(crate) struct Change {
     pub(crate) has_it: Option<Instant>,
     /// Whether another program or a person has set one of its fields before production had it.
     pub(crate) overwritten: bool,
+    /// When it was made.
+    pub(crate) at: Instant,
+    /// The answer, which is the same if it is asked for again.
+    pub(crate) made: Made,
 }
 
 impl Change {
@@ -47,6 +63,11 @@ pub(crate) struct Source {
 impl Source {
     pub(crate) fn value(&self, path: &FieldPath) -> Value {
         self.values.get(path).cloned().unwrap_or(Value::Null)
+    }
+
+    /// The values of all fields.
+    pub(crate) fn contents(&self) -> Contents {
+        FIELDS.map(|field| self.value(&path(field)).as_u64())
     }
 
     /// Sets a field. Changes of it that production does not have are overwritten.

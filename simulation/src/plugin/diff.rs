@@ -52,6 +52,9 @@ impl Network {
                 Fate::Hangs => state.hindered(at, DIFF),
                 Fate::Fails(_) | Fate::Panics => state.hindered(at, Duration::ZERO),
             }
+            if !matches!(fate, Fate::Fine) {
+                state.stirs(at);
+            }
             (state.latency(), state.latency(), fate)
         };
         self.world.verdict();
@@ -59,10 +62,14 @@ impl Network {
             self.world.sleep(there).await;
         }
         self.suffer(fate).await?;
-        let diff = self
-            .world
-            .state()
-            .diff(&asset, at, request.token.0, request.run.n);
+        let diff = {
+            let mut state = self.world.state();
+            let diff = state.diff(&asset, at, request.token.0, request.run.n);
+            if !matches!(diff, Ok(Diff::InSync { .. })) {
+                state.stirs(at);
+            }
+            diff
+        };
         if let Some(back) = back {
             self.world.sleep(back).await;
         }

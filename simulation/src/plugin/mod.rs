@@ -11,7 +11,7 @@ use plugin_sdk::{AssetPlugin, Diff, DiffRequest, PushRequest, Pushed, Turndown, 
 use crate::{
     executor::NodeId,
     faults::Fault,
-    halt::{dies_here, kill, stand_still},
+    halt::{kill, stand_still, survive},
     world::{State, World},
 };
 
@@ -64,9 +64,7 @@ impl Network {
 
     /// Passes a numbered point at which the process may die.
     async fn pass(&self) {
-        if dies_here(&self.world, self.node) {
-            futures::future::pending::<()>().await;
-        }
+        survive(&self.world, self.node).await;
     }
 
     /// Draws the faults that kill or pause the process during this call.

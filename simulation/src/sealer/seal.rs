@@ -91,18 +91,32 @@ async fn seal(world: &World, store: &Store_) -> Option<()> {
     let before = parent
         .as_ref()
         .map_or_else(Snapshot::empty, |parent| parent.snapshot().clone());
-    let (plan, schedules) = {
+    let (plan, others, sizes) = {
         let state = world.state();
-        (state.plan.clone(), state.schedules())
+        let others = state.schedules().into_iter().chain(state.watches());
+        (
+            state.plan.clone(),
+            others.collect::<Vec<_>>(),
+            state.sizes(),
+        )
     };
-    let (mut put, removed) = changes(&plan, &before);
-    put.extend(changed(schedules, &before));
+    let (mut put, mut removed) = changes(&plan, &before);
+    put.extend(changed(others, &before));
+    for (id, size) in &sizes {
+        match size {
+            Some(size) => put.extend(changed([size.clone()], &before)),
+            None if before.get(id.as_str()).is_some() => removed.push(id.clone()),
+            None => {}
+        }
+    }
     if put.is_empty() && removed.is_empty() {
         return Some(());
     }
     let no = head.map_or(IncarnationNo(1), |head| head.no.next());
     let snapshot = before.edit(no, put, &removed);
     let candidate = incarnation(no, snapshot, head);
+    stir(world, &before, &candidate);
+    world.state().seals(no.0, &sizes, false);
     #[cfg(feature = "planted-bugs")]
     if world.state().scenario.seal_early {
         submit(world, store, &candidate, head).await?;
@@ -111,7 +125,19 @@ async fn seal(world: &World, store: &Store_) -> Option<()> {
         return Some(());
     }
     validated(world, &plan, &candidate).await?;
-    submit(world, store, &candidate, head).await
+    submit(world, store, &candidate, head).await?;
+    stir(world, &before, &candidate);
+    world.state().seals(no.0, &sizes, true);
+    Some(())
+}
+
+/// Notes which assets an incarnation changes.
+fn stir(world: &World, before: &Snapshot, candidate: &Incarnation) {
+    let changes = before.diff(candidate.snapshot());
+    let mut state = world.state();
+    for change in changes {
+        state.stirs(number(change.id().as_str()));
+    }
 }
 
 /// Runs the validators and records an accepted incarnation. `None`: they refuse it.

@@ -6,13 +6,16 @@ use annealing_workflow::record::{Does, Ended, Live, StepRecord};
 use control_plane_store::{Record, Write};
 use plugin_sdk::{
     operation::{EffectKey, ExecutionId},
-    workflow::Machine,
+    workflow::{Machine, MachineName, StateName},
 };
 
 use super::stored::Stored;
 use crate::{
     faults::Fault,
-    flows::{Called, definitions::calls},
+    flows::{
+        Called,
+        definitions::{PLAN, calls, track},
+    },
     intent::partition,
     world::State,
 };
@@ -23,6 +26,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 impl State {
     /// Judges the executions that an acknowledged commit has changed.
     pub fn remember_executions(&mut self, writes: &[Write]) {
+        self.remember_watches(writes);
         let changed: BTreeSet<ExecutionId> = writes.iter().filter_map(execution_of).collect();
         for id in changed {
             let Some(stored) = self.stored(&id) else {
@@ -42,6 +46,9 @@ impl State {
         self.judge.look("R23");
         self.judge_start(id, stored)?;
         self.judge_slot(id, stored)?;
+        self.judge_watched(id, stored)?;
+        self.judge_track(id, stored)?;
+        self.judge_step_claims(id, stored)?;
         self.judge_settled(stored)?;
         for machine in &stored.definition.machines {
             self.judge_answered(id, stored, machine)?;
@@ -72,6 +79,49 @@ impl State {
             true => Ok(()),
             false => Err(("R23", format!("its key has started {first} before"))),
         }
+    }
+
+    /// R31: the machines of an answer are added in the commit that takes it.
+    fn judge_track(
+        &mut self,
+        id: &ExecutionId,
+        stored: &Stored,
+    ) -> Result<(), (&'static str, String)> {
+        let step = stored.steps.get(&MachineName::from(PLAN));
+        let first = self.flows.most_runs(&(id.clone(), PLAN.into())) == 1;
+        if !first || step.is_none_or(|(step, _)| step.state.as_str() != StateName::DONE) {
+            return Ok(());
+        }
+        self.judge.look("R31");
+        let mut machines = stored.definition.machines.iter();
+        let missing = track().map(|it| it.name);
+        let missing = missing
+            .iter()
+            .find(|name| machines.all(|it| it.name != **name));
+        match missing {
+            Some(name) => Err(("R31", format!("{PLAN} is done, and {name} is not there"))),
+            None => Ok(()),
+        }
+    }
+
+    /// R32: by the durable rows, one step at a time holds the claim of which there is one.
+    fn judge_step_claims(
+        &mut self,
+        id: &ExecutionId,
+        stored: &Stored,
+    ) -> Result<(), (&'static str, String)> {
+        if !stored.claims() {
+            self.flows.pressing.remove(id);
+            return Ok(());
+        }
+        self.judge.look("R32");
+        self.flows.pressing.insert(id.clone());
+        // The end of another one may be durable although its commit was not acknowledged.
+        let mut all = std::mem::take(&mut self.flows.pressing);
+        all.retain(|it| self.stored(it).is_some_and(|it| it.claims()));
+        let what = (all.len() > 1).then(|| format!("one claim has the holders {all:?}"));
+        self.flows.pressing = all;
+        what.map_or(Ok(()), |what| Err(("R32", what)))
     }
 
     /// R24: a machine is done only when its call has answered so, in its present run.
@@ -107,7 +157,10 @@ impl State {
         let (Some(action), Some((step, _))) = (action, stored.steps.get(&machine.name)) else {
             return Ok(());
         };
-        let timed = action.settles.is_some() || action.deadline.is_some_and(|it| it < DAY);
+        // The machines of an answer are refused if nothing can begin any more.
+        let refused = machine.name.as_str() == PLAN && stored.cancelled();
+        let timed =
+            refused || action.settles.is_some() || action.deadline.is_some_and(|it| it < DAY);
         let failed = step.state.as_str() == "failed" && calls(stored.definition, &machine.name);
         if !failed || timed || self.judge.jumped.is_some() {
             return Ok(());
@@ -156,11 +209,12 @@ impl State {
     /// S8: at rest, with all faults healed, an execution is live only if it waits for a person who does not answer.
     pub fn judge_executions_at_rest(&mut self, live: &[(String, Live)]) {
         self.judge.look("S8");
+        self.judge_watches_at_rest();
         for (name, live) in live {
             let Ok(id) = name.parse::<ExecutionId>() else {
                 continue;
             };
-            if self.is_run_of_a_slot(&live.cause, live.started) {
+            if self.is_recent_run(&live.cause, live.started) {
                 continue;
             }
             let unanswered = live.key.is_some() && live.key == self.flows.unanswered;
@@ -181,6 +235,12 @@ impl State {
 }
 
 impl Stored {
+    /// Whether a step holds a claim.
+    fn claims(&self) -> bool {
+        let mut steps = self.steps.values();
+        self.live.is_some() && steps.any(|(step, _)| !step.claims.is_empty())
+    }
+
     /// R23: what follows from the states is in the same commit: each enabled action has begun, and something is under way
     /// or waited for.
     fn goes_on(&self) -> Result<(), (&'static str, String)> {

@@ -4,25 +4,37 @@ use std::{collections::BTreeSet, time::Duration};
 
 use annealing_workflow::{
     intent::{Intent, Made, PreparedEdit, Settlement},
+    operation::EDIT,
     record::StepRecord,
 };
 use async_trait::async_trait;
 use control_plane_store::records::Holder;
 use futures::channel::oneshot;
 use plugin_sdk::{
-    BoxError,
-    operation::ExecutionId,
-    plugin,
+    BoxError, plugin,
     workflow::{MachineName, StateName},
 };
 
-use super::stored::Stored;
+use super::{
+    source::{execution, fields_of},
+    stored::Stored,
+};
 use crate::{
     executor::NodeId,
     faults::Fault,
-    flows::definitions::{GROW, PUT_BACK},
+    flows::{
+        definitions::{GROW, PUT_BACK},
+        source::Change,
+        watches::Watch,
+    },
+    halt::survive,
     world::{State, World},
 };
+
+/// Time after which an edit that production has is seen to have settled, when all faults are healed.
+const SETTLED: Duration = Duration::from_secs(25);
+/// Time after the end of the faults in which each partition has an owner again.
+const RECOVERY: Duration = Duration::from_secs(45);
 
 /// Time between two looks at a change that has not settled.
 const LOOK: Duration = Duration::from_secs(1);
@@ -59,6 +71,7 @@ impl Intent for Port {
         };
         self.world.note("edits", None, [self.token, 0]);
         self.world.verdict();
+        survive(&self.world, self.node).await;
         let (reply, answer) = oneshot::channel();
         let (world, token, edit) = (self.world.clone(), self.token, edit.clone());
         // A change that is under way is made although its caller is gone.
@@ -69,6 +82,7 @@ impl Intent for Port {
             drop(reply.send(made));
         });
         let made = answer.await;
+        survive(&self.world, self.node).await;
         match made {
             Ok(made) if !lost => made,
             _ => Err(plugin::Error::unknown("the connection was lost")),
@@ -78,11 +92,15 @@ impl Intent for Port {
     async fn settled(&self, edit: &PreparedEdit) -> Result<Settlement, plugin::Error> {
         loop {
             self.world.sleep(LOOK).await;
-            let mut state = self.world.state();
-            if state.flow_strikes(Fault::EffectLate) {
-                return Err(plugin::Error::transient("production does not answer"));
-            }
-            if let Some(settlement) = state.settlement(&edit.edit.id) {
+            let settlement = {
+                let mut state = self.world.state();
+                if state.flow_strikes(Fault::EffectLate) {
+                    return Err(plugin::Error::transient("production does not answer"));
+                }
+                state.settlement(&edit.edit.id)
+            };
+            if let Some(settlement) = settlement {
+                survive(&self.world, self.node).await;
                 return Ok(settlement);
             }
         }
@@ -150,7 +168,17 @@ impl State {
         if !steps.any(has) {
             return Err(("R24", "it is not durable".to_owned()));
         }
-        let machine = if edit.edit.lenient { PUT_BACK } else { GROW };
+        let watch = Watch::of_run(&id);
+        let machine = match (watch, edit.edit.lenient) {
+            (Some(_), _) => EDIT,
+            (None, true) => PUT_BACK,
+            (None, false) => GROW,
+        };
+        let wanted = fields_of(id.n).count();
+        if machine == GROW && edit.edit.edits.len() != wanted {
+            let what = format!("{} edits, of {wanted}", edit.edit.edits.len());
+            return Err(("R34", what));
+        }
         let most = self.flows.most_runs(&(id, machine.into()));
         let asked = (edit.holder.clone(), edit.edit.lenient);
         let asked = self.flows.source.asked.entry(asked).or_default();
@@ -175,7 +203,13 @@ impl State {
         };
         let change = step.edit.as_ref();
         let change = change.and_then(|it| self.flows.source.changes.get(&it.id));
+        let late = |it: &Change| {
+            let healed = self.healed && it.at > self.judge.healed + RECOVERY;
+            healed && it.has_it.is_some_and(|at| at + SETTLED < self.now) && !it.overwritten
+        };
         let fits = match step.state.as_str() {
+            // It was overwritten, or it took too long.
+            StateName::EXPIRED => !change.is_some_and(late),
             StateName::DONE => change.is_some_and(|it| it.was_reached(self.now)),
             StateName::OVERWRITTEN => change.is_some_and(|it| it.overwritten),
             StateName::ROLLED_BACK => change.is_some_and(|it| it.goes_back()),
@@ -190,9 +224,4 @@ impl State {
             )),
         }
     }
-}
-
-/// The execution that holds fields.
-fn execution(holder: &Holder) -> Option<ExecutionId> {
-    holder.to_string().strip_prefix("execution/")?.parse().ok()
 }

@@ -3,7 +3,7 @@
 //! The judge observes the provider's ledger of effects, true time and the durable rows of the store. It evaluates guards
 //! and ends from the definitions as data, and never asks the engine.
 //!
-//! - `source`: what executions edit. `edits`: the way to it. `schedules`: slots. `provider`: the ledger, and the calls
+//! - `source`: what executions edit. `edits`: the way to it. `schedules`: slots. `watches`: runs of watches. `provider`: the ledger, and the calls
 //!   that travel to it. The workflows, and what the judge knows, are in `flows`.
 //! - `people`: starts, answers and other words. `call`, `commit`: what the judge checks at each call, and after each
 //!   commit. `stored`: the durable rows of an execution.
@@ -16,6 +16,7 @@ mod provider;
 mod schedules;
 mod source;
 mod stored;
+mod watches;
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,7 +24,7 @@ use annealing_checks::dispatch::{ClaimLayer, Work};
 use annealing_enforcer::EnforcerBuilder;
 use annealing_workflow::{Config, Handle, Workflows};
 
-pub use people::begin;
+pub use people::{begin, order};
 
 use self::{edits::Port, provider::Caller};
 use crate::{

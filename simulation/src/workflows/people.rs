@@ -15,12 +15,18 @@ use serde_json::json;
 use crate::{
     executor::{Instant, NodeId, NodeRuntime},
     faults::Fault,
-    flows::definitions::{definition, depending},
+    flows::definitions::{depending, widest},
     world::{State, World},
 };
 
 /// Time after which a person no longer waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// The workflows of which people start executions, the frequent ones several times.
+const WORKFLOWS: [&str; 7] = [
+    "season", "season", "season", "tour", "growth", "growth", "route",
+];
+/// Wait for the last start.
+const LATER: Duration = Duration::from_secs(60);
 /// Longest time between two looks of a person.
 const LOOK: Duration = Duration::from_secs(20);
 
@@ -61,6 +67,14 @@ async fn start_all(world: World) {
         state.flows.unanswered = silent.then(|| key(count + 1));
     }
     world.spawn(start(world.clone(), "season", key(count + 1), false));
+    // And one when a process owns the partition again.
+    world.sleep(LATER).await;
+    world.spawn(start(world.clone(), "growth", key(count + 2), false));
+}
+
+/// Starts one execution of this workflow, and waits until that is acknowledged.
+pub async fn order(world: World, workflow: &'static str) {
+    start(world, workflow, key(0), false).await;
 }
 
 fn key(n: usize) -> Arc<str> {
@@ -71,7 +85,7 @@ fn key(n: usize) -> Arc<str> {
 fn start_next(world: &World, n: usize) {
     let (workflow, poison, twice, late) = {
         let mut state = world.state();
-        let workflow = ["season", "season", "tour", "growth"][state.flows.random.below(4)];
+        let workflow = WORKFLOWS[state.flows.random.below(WORKFLOWS.len())];
         let poison = state.flow_strikes(Fault::FunctionKillsProcess);
         let late = state.flow_strikes(Fault::CommandLate).then(|| {
             let most = Duration::from_secs(1500);
@@ -178,7 +192,7 @@ impl State {
         let Say::Restart(machines) = word else {
             return;
         };
-        let Some(definition) = definition(&execution.workflow) else {
+        let Some(definition) = widest(&execution.workflow) else {
             return;
         };
         let all = machines.iter().flat_map(|it| depending(definition, it));
@@ -201,8 +215,9 @@ impl State {
         if self.flow_strikes(Fault::PersonCancels) {
             words.push(Say::Cancel);
         }
-        // A run of a slot that is live again may be beside another one.
-        let slot = matches!(execution.live.cause, StartCause::Slot { .. });
+        // A run of a slot or a watch that is live again may be beside another one.
+        let cause = &execution.live.cause;
+        let slot = matches!(cause, StartCause::Slot { .. } | StartCause::Watch { .. });
         if !slot && self.flow_strikes(Fault::PersonRestarts) {
             words.extend(self.restart(execution));
         }

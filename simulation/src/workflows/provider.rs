@@ -8,20 +8,23 @@ use plugin_sdk::{
     Guard, OperationFunction, Probe,
     operation::{
         Answer, EffectKey, Fence, FunctionInfo, FunctionRequest, Power, Probed, Ran, Repeat,
+        StartCause,
     },
     plugin,
 };
 
+use super::watches::field_of;
 use crate::{
     executor::NodeId,
     faults::Fault,
     flows::{
         MOMENT,
-        definitions::{DEADLINE, DUMP, Function, GROW},
+        definitions::{DEADLINE, DUMP, Function, GROW, PLAN, track},
         source::SOURCE,
         step,
+        watches::{NOTE, ROUND},
     },
-    halt::kill,
+    halt::{kill, survive},
     world::{State, World},
 };
 
@@ -58,6 +61,8 @@ struct Message {
     travel: Duration,
     /// Time that the work takes after the message has arrived.
     work: Duration,
+    /// The field that it is about, if it belongs to a run of a watch.
+    about: Option<usize>,
 }
 
 impl Caller {
@@ -126,7 +131,7 @@ impl OperationFunction for Caller {
     fn info(&self) -> FunctionInfo {
         let info = FunctionInfo::new(self.function.name);
         let info = match self.function.name {
-            GROW => info.may(Power::edit(SOURCE, "sizes.*")),
+            GROW | ROUND => info.may(Power::edit(SOURCE, "sizes.*")),
             _ => info,
         };
         info.repeat(self.function.repeat)
@@ -145,12 +150,14 @@ impl OperationFunction for Caller {
             [request.key.execution.n, u64::from(request.fence.attempt)],
         );
         self.world.verdict();
+        survive(&self.world, self.node).await;
         let mut open = Open {
             world: self.world.clone(),
             number,
             returned: false,
         };
         let answer = self.carry(&request, number).await;
+        survive(&self.world, self.node).await;
         open.returned = true;
         self.world.state().call_returns(number, &answer);
         answer
@@ -243,15 +250,10 @@ impl State {
         }
     }
 
-    fn draw(
-        &mut self,
-        function: &'static Function,
-        request: &FunctionRequest,
-        number: usize,
-    ) -> (Fate, Message) {
+    fn draw_fate(&mut self, function: &Function, request: &FunctionRequest) -> Fate {
         let poison = request.input::<Option<bool>>("poison").ok().flatten();
         let kills = poison == Some(true) && function.name == "verify";
-        let fate = if kills && !self.healed {
+        if kills && !self.healed {
             Fate::Kills
         } else if self.flow_strikes(Fault::FunctionFails) {
             match self.flows.random.below(8) {
@@ -266,7 +268,16 @@ impl State {
             Fate::Lost
         } else {
             Fate::Fine
-        };
+        }
+    }
+
+    fn draw(
+        &mut self,
+        function: &'static Function,
+        request: &FunctionRequest,
+        number: usize,
+    ) -> (Fate, Message) {
+        let fate = self.draw_fate(function, request);
         let secs = Duration::from_secs;
         let mut travel = match self.flows.random.below(10) {
             0..=5 => self
@@ -287,6 +298,7 @@ impl State {
         let work = keyed && self.flows.random.per_mille(300);
         let work = match function.name {
             DUMP => self.flows.random.between(secs(5), secs(150)),
+            NOTE => self.flows.random.between(secs(2), secs(40)),
             _ if work => secs(3),
             _ => Duration::ZERO,
         };
@@ -297,6 +309,10 @@ impl State {
             number,
             travel,
             work,
+            about: match &request.cause {
+                StartCause::Watch { asset, .. } => asset.as_ref().and_then(field_of),
+                _ => None,
+            },
         };
         (fate, message)
     }
@@ -306,10 +322,9 @@ impl State {
     fn arrives(&mut self, message: &Message) -> Reply {
         let key = &message.key;
         let (now, function) = (self.now, message.function);
-        let look = if function.name == DUMP {
-            LOOK * 10
-        } else {
-            LOOK
+        let look = match function.name {
+            DUMP | NOTE => LOOK * 10,
+            _ => LOOK,
         };
         if let Some(travelling) = self.flows.ledger.travelling.get_mut(key) {
             *travelling -= 1;
@@ -318,6 +333,9 @@ impl State {
         let done = Answer::new().context(key.step.as_str(), &key.run)?;
         let done = match function.name {
             GROW => self.grown(done, key.execution.n),
+            ROUND => self.rounded(done, message.about),
+            // The machines of the first run stay.
+            PLAN if key.run == 1 => track().into_iter().fold(done, Answer::track),
             _ => done,
         };
         let done = done.done();

@@ -148,9 +148,9 @@ impl State {
         }
     }
 
-    /// Whether an execution may be live at rest because it is the run of a slot a short time ago.
-    pub(super) fn is_run_of_a_slot(&self, cause: &StartCause, started: Timestamp) -> bool {
+    /// Whether an execution may be live at rest because it is the run of a slot or a watch since a short time ago.
+    pub(super) fn is_recent_run(&self, cause: &StartCause, started: Timestamp) -> bool {
         let age = NodeRuntime::wall(self.now).duration_since(started);
-        matches!(cause, StartCause::Slot { .. }) && age < RUN
+        matches!(cause, StartCause::Slot { .. } | StartCause::Watch { .. }) && age < RUN
     }
 }

@@ -13,7 +13,7 @@ use plugin_sdk::{
 };
 
 use crate::{
-    flows::definitions::{action, definition},
+    flows::definitions::{action, definition_of},
     intent::partition,
     world::State,
 };
@@ -30,12 +30,11 @@ pub(super) struct Stored {
 impl State {
     /// Reads the durable rows of an execution; `None` if it has none.
     pub(super) fn stored(&self, id: &ExecutionId) -> Option<Stored> {
-        let definition = definition(&id.workflow)?;
         let live = self.row::<Live>(&id.to_string());
         let ended = self.row::<Ended>(&id.to_string()).map(|(ended, _)| ended);
-        if live.is_none() && ended.is_none() {
-            return None;
-        }
+        let record = live.as_ref().map(|(live, _)| live);
+        let record = record.or(ended.as_ref().map(|ended| &ended.live))?;
+        let definition = definition_of(&id.workflow, record.definition)?;
         let steps = definition.machines.iter().filter_map(|machine| {
             let row = self.row::<StepRecord>(&StepRecord::name(id, &machine.name))?;
             Some((machine.name.clone(), row))
@@ -48,7 +47,13 @@ impl State {
         })
     }
 
-    fn row<R: Record>(&self, name: &str) -> Option<(R, Version)> {
+    /// How an execution has ended, by the durable rows; `None`: it has not.
+    pub(crate) fn outcome(&self, id: &ExecutionId) -> Option<String> {
+        let ended = self.row::<Ended>(&id.to_string());
+        ended.map(|(ended, _)| ended.outcome.to_string())
+    }
+
+    pub(super) fn row<R: Record>(&self, name: &str) -> Option<(R, Version)> {
         let key = record::key(&partition(), R::KIND, name);
         let Versioned { version, value } = self.store.durable(&key)?;
         Some((serde_json::from_slice(&value).ok()?, version))
@@ -56,6 +61,12 @@ impl State {
 }
 
 impl Stored {
+    /// The record of the execution, live or as it was while it was live.
+    pub(super) fn record(&self) -> Option<&Live> {
+        let live = self.live.as_ref().map(|(live, _)| live);
+        live.or(self.ended.as_ref().map(|ended| &ended.live))
+    }
+
     /// The state of a machine: that of its record, or its first one.
     pub(super) fn state<'s>(&'s self, machine: &'s Machine) -> &'s str {
         let step = self.steps.get(&machine.name);

@@ -234,6 +234,34 @@ fn r26_call_that_was_in_flight_at_three_deaths_is_parked_and_the_rest_goes_on() 
 }
 
 #[test]
+fn r26_call_that_is_put_off_says_nothing_about_the_deaths_before_it() {
+    let soon = Duration::from_secs(20);
+    let mut world = one(keyed("print"));
+    for _ in 0..2 {
+        world.crash();
+        world.sync();
+        world.pass(soon);
+        world.sync();
+    }
+    // The shell could not read what the function needs, and has not called it.
+    let why = "the store is unavailable";
+    let put_off = Err(plugin::Error::throttled(why, Duration::from_secs(5)));
+    world.answer("print", put_off);
+    world.sync();
+    world.pass(soon);
+    world.sync();
+    assert_eq!(world.called(), ["print"]);
+    world.crash();
+    world.sync();
+    world.pass(soon);
+    world.sync();
+    assert!(
+        world.called().is_empty(),
+        "it was in flight at three deaths"
+    );
+}
+
+#[test]
 fn r26_suspects_start_one_at_a_time() {
     let workflow = Workflow::new("w")
         .machine(Machine::calls("print", "print"))

@@ -272,3 +272,43 @@ fn r32_lowered_limit_lets_its_holders_go_on() {
     world.sync();
     assert_eq!(world.calls.len(), 1);
 }
+
+/// The place of a step that is new among the calls of `a`, while an urgent step comes every 20 s. `None`: it is
+/// not called within 20 min.
+#[cfg(feature = "planted-bugs")]
+fn place_of_a_new_step(settings: Settings) -> Option<usize> {
+    let mut world = World::with_settings(settings);
+    let one = |request: &DispatchRequest| {
+        let class = match request.execution.n {
+            2 => request.class,
+            _ => Class::Urgent,
+        };
+        of_steps(request, Claim::Exclusive("press".into())).at_least(class)
+    };
+    start(&mut world, 2, one);
+    (0..60).find(|n| {
+        world.start("w", &format!("urgent {n}"));
+        world.pass(Duration::from_secs(20));
+        world.dispatched(one);
+        world.sync();
+        let called = world.answer("a", done()).key.execution.n;
+        world.sync();
+        world.dispatched(one);
+        world.sync();
+        called == 2
+    })
+}
+
+/// The simulation has no lane that is full for hours: this is the place where a step that starves is seen.
+#[cfg(feature = "planted-bugs")]
+#[test]
+fn r32_step_that_does_not_rise_with_its_age_starves() {
+    let settings = |bug: Option<Bug>| {
+        let mut settings = dispatching().settings().clone();
+        settings.config.planted = bug;
+        settings
+    };
+    let place = place_of_a_new_step(settings(None));
+    assert!(place.is_some_and(|place| place <= 8), "{place:?}");
+    assert_eq!(place_of_a_new_step(settings(Some(Bug::NoAging))), None);
+}

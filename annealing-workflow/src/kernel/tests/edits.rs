@@ -253,3 +253,63 @@ fn r34_executions_that_an_answer_starts_begin_when_its_edit_is_made() {
     world.sync();
     assert_eq!(world.called(), ["load"]);
 }
+
+#[test]
+fn r34_edit_that_may_have_been_made_has_not_failed_when_later_attempts_do() {
+    let jammed = || Err(plugin::Error::transient("the source does not answer"));
+    let lost = || Err(plugin::Error::unknown("the disk is gone"));
+    for crashes in [false, true] {
+        let mut world = migration();
+        world.answer("set-schema", Ok(edit("version", 2, 3).done()));
+        world.sync();
+        match crashes {
+            true => world.crash(),
+            false => drop(world.edited(lost())),
+        }
+        for _ in 0..9 {
+            world.sync();
+            world.pass(Duration::from_secs(20));
+            world.sync();
+            world.edited(jammed());
+        }
+        assert_eq!(
+            world.outcome("schema", "3"),
+            None,
+            "after a crash: {crashes}"
+        );
+        world.pass(Duration::from_secs(20));
+        world.sync();
+        world.edited(made());
+        world.sync();
+        assert_eq!(world.settles.len(), 1);
+    }
+    // One that was not made in any attempt fails as a call does.
+    let mut world = migration();
+    world.answer("set-schema", Ok(edit("version", 2, 3).done()));
+    for _ in 0..5 {
+        world.sync();
+        world.edited(jammed());
+        world.pass(Duration::from_secs(20));
+    }
+    assert_eq!(world.outcome("schema", "3"), Some(Outcome::Failed));
+}
+
+#[test]
+fn r34_edit_that_may_have_been_made_is_not_called_failed_by_a_clock() {
+    let mut world = migration();
+    world.answer("set-schema", Ok(edit("version", 2, 3).done()));
+    world.sync();
+    world.now.wall += 30 * 24 * Duration::from_secs(3600);
+    world.crash();
+    world.sync();
+    world.pass(Duration::from_secs(20));
+    world.sync();
+    assert_eq!(world.outcome("schema", "3"), None);
+    world.edited(Err(plugin::Error::unknown("the disk is gone")));
+    world.pass(Duration::from_secs(20));
+    world.sync();
+    world.edited(made());
+    // It is made, and the time for its assets is over.
+    let states = world.ended("schema", "3").states.clone();
+    assert_eq!(states[&"expand".into()].as_str(), "expired");
+}

@@ -126,6 +126,11 @@ impl World {
         world
     }
 
+    #[cfg(feature = "planted-bugs")]
+    pub(super) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     pub(super) fn step(&mut self, event: Event) {
         let mut effects = Effects::default();
         self.kernel.step(self.now, event, &mut effects);

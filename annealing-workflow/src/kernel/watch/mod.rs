@@ -20,7 +20,7 @@ use self::{
     trigger::{Kind, Watch},
 };
 use super::{
-    DISPATCH, ExecutionNo, Lane,
+    Bug, DISPATCH, ExecutionNo, Lane,
     event::{Effects, Made, Reply},
     intended::ScheduleWord,
     refused::Refused,
@@ -73,6 +73,7 @@ impl Lane {
         newest: Option<Incarnation>,
     ) {
         let no = newest.as_ref().map(Incarnation::no).unwrap_or_default();
+        let trusts_history = self.planted(Bug::WatchFromHistory);
         self.watches.newest = newest;
         for RecoveredWatch {
             asset,
@@ -87,6 +88,9 @@ impl Lane {
                 gone.collect::<Vec<_>>()
                     .into_iter()
                     .for_each(|run| watch.ended(run));
+                if trusts_history {
+                    watch.forget_handled(no);
+                }
                 watch
             });
             self.watches.triggers.restore(asset, watch);
@@ -104,6 +108,9 @@ impl Lane {
         while let Some(asset) = self.watches.triggers.next_due() {
             if self.open_edit(&asset).is_none() {
                 self.watches.catch_up(&asset, &mut differences);
+                if self.planted(Bug::WatchDropsForbidden) {
+                    self.watches.drop_beside_runs(&asset);
+                }
             }
             let again = self.run_watch(now, &asset, out);
             self.watches.triggers.decided(&asset, steady, again);
@@ -240,7 +247,8 @@ impl Lane {
         };
         let mut chain = execution.live.chain.clone();
         chain.push(execution.id.to_string());
-        let watch = self.watch_of(id.execution);
+        let own = !self.planted(Bug::SelfTrigger);
+        let watch = self.watch_of(id.execution).filter(|_| own);
         for change in made.changes.iter() {
             self.watches.made(change, watch.as_ref(), &chain);
         }

@@ -114,6 +114,13 @@ impl Watches {
         }
     }
 
+    /// Drops changes of assets with a live run; see [`Bug::WatchDropsForbidden`](crate::kernel::Bug::WatchDropsForbidden).
+    pub(super) fn drop_beside_runs(&mut self, asset: &AssetId) {
+        if let Some(Kind::Intent(watch, _)) = self.triggers.change(asset).map(|it| &mut it.kind) {
+            watch.drop_beside_runs();
+        }
+    }
+
     fn followed_by(&self, watch: &AssetId) -> BTreeSet<AssetId> {
         let followed = self.followers.iter();
         let followed = followed.filter(|(_, watches)| watches.contains(watch));

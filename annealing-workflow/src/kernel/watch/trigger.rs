@@ -162,6 +162,24 @@ impl Watch {
         Ok(watch)
     }
 
+    /// Takes what was handled from the live runs only; see [`Bug::WatchFromHistory`](crate::kernel::Bug::WatchFromHistory).
+    pub(super) fn forget_handled(&mut self, newest: IncarnationNo) {
+        if !self.running().is_empty() {
+            return;
+        }
+        match &mut self.kind {
+            Kind::Intent(watch, _) => {
+                watch.selects_anew(newest);
+                self.behind = None;
+            }
+            Kind::Status(watch, _) => {
+                for asset in watch.assets().keys().cloned().collect::<Vec<_>>() {
+                    watch.is_over(&asset);
+                }
+            }
+        }
+    }
+
     /// Takes an edited content of the asset. An edited selection counts from `newest` on, and starts nothing by itself.
     pub(super) fn edited(&mut self, wanted: Wanted, newest: &Incarnation) -> Result<(), String> {
         match (&mut self.kind, &self.wanted.on, &wanted.on) {

@@ -32,7 +32,7 @@ pub use stop::Stops;
 pub use words::Word;
 
 /// Names of all the conditions that the judge checks.
-pub const LOOKS: [&str; 50] = [
+pub const LOOKS: [&str; 53] = [
     "L1",
     "L2",
     "R6",
@@ -48,10 +48,13 @@ pub const LOOKS: [&str; 50] = [
     "R28",
     "R29",
     "R30",
+    "R31",
     "R32",
     "R34",
     "R36",
     "R37",
+    "R38",
+    "R39",
     "S1",
     "S2",
     "S3",
@@ -270,6 +273,8 @@ impl State {
         (resource.before_hand, resource.changed_by_hand) = (None, None);
         resource.put(now, to);
         self.arrived(at);
+        self.stirs(at);
+        self.flows.watched.pushed.insert(at, now);
         self.production.effective += 1;
         self.judge.look("S4");
         for (provider, before) in providers.into_iter().zip(before) {
