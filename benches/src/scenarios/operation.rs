@@ -58,6 +58,10 @@ pub(super) static SCENARIO: Scenario = Scenario {
 /// Number of assets; a tenth of it in a smoke run.
 const ASSETS: usize = 10_000;
 
+/// Number of documents of the first edit that fills the table. Edits have at most 256 KiB, and an incarnation must not add
+/// as many assets as there are.
+const LOT: usize = 300;
+
 /// A store that counts commits.
 struct Counted(SqliteStore, Arc<AtomicU64>);
 
@@ -178,17 +182,21 @@ fn operation(input: &Value) -> Operation {
 
 /// Fills the table with documents of ten jobs, as a program of a user does.
 async fn fill(handle: &Handle, documents: usize) -> Result<(), Error> {
-    for lot in (0..documents).collect::<Vec<_>>().chunks(200) {
-        let rows = lot.iter().map(|no| {
+    let mut from = 0;
+    while from < documents {
+        let lot = from..documents.min(from + if from == 0 { LOT } else { LOT - 1 });
+        from = lot.end;
+        let rows = lot.map(|no| {
             let jobs = (0..EACH).map(|nth| {
                 let job = json!({ "cluster": "cluster-01", "replicas": 3, "version": 1 });
                 (service(no * EACH + nth), job)
             });
             let row: serde_json::Map<String, Value> = jobs.collect();
-            FieldEdit::add(&document(*no), FieldPath::default(), Value::Object(row))
+            FieldEdit::add(&document(no), FieldPath::default(), Value::Object(row))
         });
         let edit = SourceEdit::new(SOURCE, By::new("bench", "begin")).fields(rows);
         handle.edit(&edit.blast_radius(ASSETS)).await?;
+        handle.settle(HOUR).await?;
     }
     Ok(())
 }
@@ -222,7 +230,6 @@ async fn run(n: usize) -> Result<Vec<Sample>, Error> {
     // Without a document there is nothing to settle yet.
     handle.wait_until_owner().await;
     fill(&handle, documents).await?;
-    handle.settle(HOUR).await?;
 
     let turn = |turn| Turn { turn, documents };
     let by_hand = n.div_ceil(10);
