@@ -310,12 +310,17 @@ impl<R: Runtime> Handle<R> {
         let (workflows, rewrites) = (&self.workflows, &self.rewrites);
         let read = async {
             let workflow = recover::definition(workflows, ended.live.definition).await?;
-            recover::execution(workflows, rewrites, id.clone(), workflow, ended.live).await
+            let one = vec![(id.clone(), workflow, ended.live)];
+            let read = recover::executions(workflows, rewrites, one).await?;
+            Ok::<_, plugin_sdk::BoxError>(read)
         };
         let read = read.await.map_err(|error| AskError::Unreadable {
             partition: workflows.partition.clone(),
             why: with_causes(&*error),
         })?;
+        let Some(read) = read.into_iter().next() else {
+            return Err(AskError::Unknown(id.clone()));
+        };
         let known = self.known(&id.workflow, read.live.key.as_deref()).await?;
         let command = Command::Reopen(Box::new(read), machines);
         self.command(command, by, known).await?;

@@ -17,6 +17,7 @@ mod recover;
 mod request;
 mod retained;
 mod retention;
+mod rows;
 mod writes;
 
 #[cfg(test)]

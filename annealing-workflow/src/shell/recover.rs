@@ -1,11 +1,11 @@
 //! Reads the stored executions of a lane. The cost is that of live executions, however many have ended.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use control_plane_runtime::Runtime;
 use control_plane_store::{
     Record, incarnations,
-    record::{self, Rewrites},
+    record::{self, Rewrites, Stored},
 };
 use plugin_sdk::{
     BoxError,
@@ -14,7 +14,7 @@ use plugin_sdk::{
 };
 use prodspec_model::{AssetId, Digest, Incarnation, IncarnationNo, operation::Watch};
 
-use super::{build::Workflows, writes::definition_key};
+use super::{build::Workflows, rows, writes::definition_key};
 use crate::{
     cron::ScheduleRecord,
     definition::Workflow,
@@ -37,11 +37,6 @@ pub(super) async fn recovered<R: Runtime>(
     let mut live = Vec::new();
     for (name, stored) in record::load_all::<Live>(store, partition).await? {
         rewrites.note(partition, &name, &stored);
-        let id: ExecutionId = name.parse()?;
-        let known = match &stored.value.key {
-            Some(key) => load_key(workflows, rewrites, &id.workflow, key).await?,
-            None => None,
-        };
         let digest = stored.value.definition;
         let workflow = match definitions.get(&digest) {
             Some(known) => Workflow::clone(known),
@@ -51,10 +46,9 @@ pub(super) async fn recovered<R: Runtime>(
                 read
             }
         };
-        let mut read = execution(workflows, rewrites, id, workflow, stored.value).await?;
-        read.runs = known.map(|known| known.runs).unwrap_or_default();
-        live.push(read);
+        live.push((name.parse()?, workflow, stored.value));
     }
+    let mut live = executions(workflows, rewrites, live).await?;
     live.sort_by_key(|execution| execution.id.n);
     let mut schedules = Vec::new();
     for (name, stored) in record::load_all::<ScheduleRecord>(store, partition).await? {
@@ -151,49 +145,69 @@ pub(super) async fn definition<R: Runtime>(
     Ok(Workflow::load(&row.value)?)
 }
 
-/// Reads the records of an execution, beside `live` and its definition.
-pub(super) async fn execution<R: Runtime>(
+/// Reads the records of executions, beside their definitions and what is in `Live`.
+pub(super) async fn executions<R: Runtime>(
     workflows: &Workflows<R>,
     rewrites: &Rewrites,
-    id: ExecutionId,
-    workflow: Workflow,
-    live: Live,
-) -> Result<RecoveredExecution, BoxError> {
+    live: Vec<(ExecutionId, Workflow, Live)>,
+) -> Result<Vec<RecoveredExecution>, BoxError> {
     let (store, partition) = (&*workflows.store, &workflows.partition);
-    let input = record::load::<Input>(store, partition, &id.to_string()).await?;
-    let changed = record::load::<Changed>(store, partition, &id.to_string()).await?;
-    let logs = record::load_prefix::<LogRecord>(store, partition, &format!("{id} ")).await?;
-    let mut log = Vec::new();
-    for (name, stored) in logs {
-        let first = name.rsplit(' ').next().unwrap_or_default().parse()?;
-        log.push((first, stored.value.0.len() as u32));
+    let ids: BTreeSet<String> = live.iter().map(|(id, ..)| id.to_string()).collect();
+    let mut inputs = rows::named::<Input>(store, partition, &ids).await?;
+    let mut changed = rows::named::<Changed>(store, partition, &ids).await?;
+    let mut logs = rows::beneath::<LogRecord>(store, partition, &ids).await?;
+    let mut steps = rows::beneath::<StepRecord>(store, partition, &ids).await?;
+    let mut outputs = rows::beneath::<Output>(store, partition, &ids).await?;
+    let keys = live.iter().filter_map(|(id, _, live)| key_of(id, live));
+    let mut keys = rows::named::<KeyRecord>(store, partition, &keys.collect()).await?;
+    let mut all = Vec::with_capacity(live.len());
+    for (id, workflow, live) in live {
+        let name = id.to_string();
+        let known = key_of(&id, &live).and_then(|key| {
+            let known = keys.remove(&key)?;
+            rewrites.note(partition, &key, &known);
+            Some(known.value)
+        });
+        let mut log = Vec::new();
+        for (first, stored) in logs.remove(&name).unwrap_or_default() {
+            log.push((first.parse()?, stored.value.0.len() as u32));
+        }
+        let (steps, outputs) = (steps.remove(&name), outputs.remove(&name));
+        all.push(RecoveredExecution {
+            steps: of_machines(workflows, rewrites, &name, steps)?,
+            outputs: of_machines(workflows, rewrites, &name, outputs)?,
+            input: inputs
+                .remove(&name)
+                .map(|it| it.value.0)
+                .unwrap_or_default(),
+            runs: known.map(|known| known.runs).unwrap_or_default(),
+            changed: changed.remove(&name).map(|it| it.value),
+            id,
+            workflow,
+            live,
+            log,
+        });
     }
-    Ok(RecoveredExecution {
-        steps: of_machines::<R, StepRecord>(workflows, rewrites, &id).await?,
-        outputs: of_machines::<R, Output>(workflows, rewrites, &id).await?,
-        input: input.map(|input| input.value.0).unwrap_or_default(),
-        runs: Vec::new(),
-        changed: changed.map(|changed| changed.value),
-        id,
-        workflow,
-        live,
-        log,
-    })
+    Ok(all)
 }
 
-/// The records of one kind of the machines of an execution.
-async fn of_machines<R: Runtime, T: Record>(
+/// The name of the record of an execution's key, if it has one.
+fn key_of(id: &ExecutionId, live: &Live) -> Option<String> {
+    let key = live.key.as_ref()?;
+    Some(KeyRecord::name(&id.workflow, key))
+}
+
+/// Records of one kind of the machines of the execution `of`.
+fn of_machines<R: Runtime, T: Record>(
     workflows: &Workflows<R>,
     rewrites: &Rewrites,
-    id: &ExecutionId,
+    of: &str,
+    all: Option<Vec<(String, Stored<T>)>>,
 ) -> Result<BTreeMap<MachineName, T>, BoxError> {
-    let prefix = format!("{id} ");
-    let all = record::load_prefix::<T>(&*workflows.store, &workflows.partition, &prefix).await?;
     let mut machines = BTreeMap::new();
-    for (name, stored) in all {
-        rewrites.note(&workflows.partition, &name, &stored);
-        let machine = name.strip_prefix(&prefix).unwrap_or(&name);
-        machines.insert(MachineName::new(machine)?, stored.value);
+    for (machine, stored) in all.unwrap_or_default() {
+        rewrites.note(&workflows.partition, &format!("{of} {machine}"), &stored);
+        machines.insert(MachineName::new(&machine)?, stored.value);
     }
     Ok(machines)
 }
