@@ -141,6 +141,14 @@ impl Flows {
         1 + self.restarts.get(step).copied().unwrap_or_default()
     }
 
+    /// A probe or a person has found that the effect of this key did not happen, and that nothing of it is under way.
+    pub(crate) fn has_not_happened(&mut self, key: &EffectKey) {
+        self.uncertain.remove(key);
+        for call in self.calls.iter_mut().filter(|it| it.key == *key) {
+            call.known = true;
+        }
+    }
+
     /// Whether a call or a message of this key is under way anywhere.
     pub(crate) fn is_under_way(&self, key: &EffectKey) -> bool {
         let open = |it: &Called| it.open && it.key == *key;

@@ -287,7 +287,7 @@ impl State {
                     self.flows.told.insert(key);
                     return Some(Say::settle(machine.name.clone(), "done"));
                 }
-                self.flows.uncertain.remove(&key);
+                self.flows.has_not_happened(&key);
                 Some(Say::again(machine.name.clone()))
             }
             _ => None,

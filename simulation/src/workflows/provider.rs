@@ -187,7 +187,7 @@ impl Probe for Caller {
         if flows.is_under_way(&key) {
             return Ok(Probed::InProgress);
         }
-        flows.uncertain.remove(&key);
+        flows.has_not_happened(&key);
         Ok(Probed::NotHappened)
     }
 }
