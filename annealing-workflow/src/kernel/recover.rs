@@ -126,6 +126,7 @@ impl Lane {
             live_changed: Default::default(),
             looks: Default::default(),
             log: BTreeMap::new(),
+            answering: Default::default(),
         }
     }
 

@@ -8,7 +8,9 @@ use serde_json::Value;
 
 use super::*;
 use crate::cron::ScheduleRecord;
-use crate::record::{Changed, Ended, KeyRecord, LaneRecord, Live, LogRecord, Output, StepRecord};
+use crate::record::{
+    Answered, Changed, Ended, InboxId, KeyRecord, LaneRecord, Live, LogRecord, Output, StepRecord,
+};
 use crate::watch::{WatchRecord, WatchedRecord};
 
 /// What is durable.
@@ -27,6 +29,9 @@ pub(super) struct Stored {
     pub(super) watches: BTreeMap<AssetId, WatchRecord>,
     pub(super) watched: BTreeMap<(AssetId, AssetId), WatchedRecord>,
     pub(super) changed: BTreeMap<ExecutionId, Changed>,
+    /// Commands of other processes.
+    pub(super) inbox: BTreeMap<InboxId, Command>,
+    pub(super) answers: BTreeMap<InboxId, Answered>,
 }
 
 impl Stored {
@@ -64,6 +69,10 @@ impl Stored {
                 drop(self.watched.insert((watch, asset), *watched))
             }
             Record::Watched(watch, asset, None) => drop(self.watched.remove(&(watch, asset))),
+            Record::Answered(id, answer) => {
+                self.inbox.remove(&id);
+                self.answers.insert(id, answer.answer);
+            }
             Record::Changed(id, changed) => drop(self.changed.insert(id, changed)),
         }
     }
