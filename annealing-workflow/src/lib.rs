@@ -17,6 +17,6 @@ pub mod watch;
 pub use config::Config;
 pub use kernel::{Refused, Say, ScheduleWord, Settled};
 pub use shell::{
-    AskError, Attached, BuildError, Executions, Handle, Heard, Listener, Started, Workflows,
+    AskError, Attached, BuildError, Executions, Handle, Heard, Inbox, Listener, Started, Workflows,
     WorkflowsBuilder,
 };

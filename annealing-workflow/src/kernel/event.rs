@@ -27,7 +27,8 @@ use crate::{
     kernel::RecoveredExecution,
     operation::Operated,
     record::{
-        Changed, Ended, Entry, KeyRecord, LaneRecord, Live, LogRecord, Output, StepEdit, StepRecord,
+        AnswerRecord, Changed, Ended, Entry, InboxId, KeyRecord, LaneRecord, Live, LogRecord,
+        Output, StepEdit, StepRecord,
     },
     view::{self, Execution},
     watch::{WatchRecord, WatchedRecord},
@@ -58,6 +59,19 @@ pub enum Event {
         known: Option<Box<KeyRecord>>,
         /// The caller.
         reply: ReplyNo,
+    },
+    /// A command of another process, from the inbox. It is answered by [`Record::Answered`].
+    Asked {
+        /// The name of its row. The same command may come twice.
+        id: InboxId,
+        /// Time of the command, by the clock of its process.
+        at: Timestamp,
+        /// What is asked for. `Err`: the owner cannot take it, and why.
+        command: Result<Command, Refused>,
+        /// Who asks, and why.
+        by: By,
+        /// What the store knows of the key of a start.
+        known: Option<Box<KeyRecord>>,
     },
     /// The dispatch stack has answered.
     Dispatched(CallNo, Result<Dispatch, String>),
@@ -194,6 +208,8 @@ pub enum Record {
     Changed(ExecutionId, Changed),
     /// An entry of the feed about the schedule or the watch of an asset.
     Told(AssetId, Entry),
+    /// The answer to a command of another process, whose row in the inbox goes.
+    Answered(InboxId, Box<AnswerRecord>),
 }
 
 /// A call that the shell makes.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use prodspec_model::AssetId;
+use serde::{Deserialize, Serialize};
 
 use crate::{cron, watch};
 
@@ -18,7 +19,8 @@ pub struct Intended {
 }
 
 /// A word for a schedule or a watch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ScheduleWord {
     /// Nothing starts until it is resumed. Slots that fall into the pause never will; of what a watch sees meanwhile, the

@@ -7,11 +7,13 @@
 mod admit;
 mod agenda;
 mod answer;
+mod asked;
 mod begin;
 mod edit;
 mod event;
 mod gate;
 mod gather;
+mod inbox;
 mod intended;
 mod log;
 mod operate;
@@ -53,12 +55,14 @@ use prodspec_model::{Digest, IncarnationNo};
 pub(crate) use self::edit::holder;
 use self::{
     agenda::Agenda,
+    inbox::{Answering, Given},
     queue::Queue,
     schedule::Schedules,
     state::{Execution, ExecutionNo, Phase, Step},
     watch::Watches,
 };
 pub use self::{
+    asked::Asked,
     event::{
         Call, CallNo, Command, CommitNo, Effects, Event, Made, PreparedEdit, Record, Reply,
         ReplyNo, Run, Settlement,
@@ -156,6 +160,8 @@ pub struct Lane {
     /// Machines whose actions may be enabled now, or not any more.
     looks: BTreeSet<StepId>,
     log: BTreeMap<ExecutionNo, Vec<Entry>>,
+    /// Commands of other processes whose answers are not durable yet.
+    answering: Answering,
 }
 
 /// Steps that were in flight when an owner ended. One at a time is tried again.
@@ -179,6 +185,16 @@ impl Kernel for Lane {
                 known,
                 reply,
             } => self.heard(now, command, &by, known, reply, out),
+            Event::Asked {
+                id,
+                at,
+                command,
+                by,
+                known,
+            } => {
+                let given = Given { id, at, by, known };
+                self.asked(now, given, command, out);
+            }
             Event::Known(keys) => self.known(now, keys),
             Event::Dispatched(call, answer) => self.dispatched(now, call, answer),
             Event::Answered(call, answer) => self.answered(now, call, answer, out),
@@ -295,6 +311,7 @@ impl Lane {
 
     fn became_durable(&mut self, now: Now, commit: CommitNo, out: &mut Effects) {
         self.durable = self.durable.max(commit);
+        self.answering.durable(commit);
         self.fire_alarms(now, out);
         self.release(now, out);
         while let Some((until, ..)) = self.recent_until.front()

@@ -127,6 +127,7 @@ impl Lane {
             live_changed: Default::default(),
             looks: Default::default(),
             log: BTreeMap::new(),
+            answering: Default::default(),
         }
     }
 

@@ -1,15 +1,20 @@
 //! Why commands do not fit.
 
+use std::borrow::Cow;
+
+use jiff::Timestamp;
 use plugin_sdk::{
     operation::ExecutionId,
     workflow::{MachineName, WorkflowName},
 };
 use prodspec_model::AssetId;
+use serde::{Deserialize, Serialize};
 
 use super::intended::ScheduleWord;
 
 /// Why a command does not fit.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Refused {
     /// No workflow has this name.
@@ -23,6 +28,7 @@ pub enum Refused {
     OtherInput(ExecutionId),
     /// A part of the start cannot be accepted.
     #[error(transparent)]
+    #[serde(skip)]
     Start(#[from] plugin_sdk::operation::InvalidStart),
     /// Too many executions are live.
     #[error(
@@ -69,7 +75,7 @@ pub enum Refused {
         /// The word.
         word: ScheduleWord,
         /// Why it does not fit, and what to do.
-        why: &'static str,
+        why: Cow<'static, str>,
     },
     /// No watch is of this asset.
     #[error("no watch is of the asset {0}; list them with `watches()`")]
@@ -82,8 +88,20 @@ pub enum Refused {
         /// The word.
         word: ScheduleWord,
         /// Why it does not fit, and what to do.
-        why: &'static str,
+        why: Cow<'static, str>,
     },
+    /// A command of another process came too late: it is older than ten minutes, by the clock of the owner.
+    #[error(
+        "the command was given at {at}, which is more than {} min ago; give it again, or set the clocks",
+        crate::record::InboxRecord::TIME.as_secs() / 60
+    )]
+    TooOld {
+        /// Time of the command, by the clock of its process.
+        at: Timestamp,
+    },
+    /// The owner of the partition refuses a command of another process, for this reason.
+    #[error("{0}")]
+    ByOwner(String),
     /// There is no incarnation yet, so there is no intent to work on.
     #[error("there is no incarnation yet; seal one first")]
     NoIntent,

@@ -1,9 +1,11 @@
 //! Words for live executions.
 
 use plugin_sdk::workflow::{MachineName, StateName};
+use serde::{Deserialize, Serialize};
 
 /// A word for a live execution.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Say {
     /// Cleans up and ends.
@@ -40,7 +42,8 @@ pub enum Say {
 }
 
 /// What happened in a call whose outcome is not known.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Settled {
     /// It took effect, with this outcome of the action.
     Outcome(StateName),

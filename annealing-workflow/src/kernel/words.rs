@@ -28,7 +28,21 @@ impl Lane {
         reply: ReplyNo,
         out: &mut Effects,
     ) {
-        let answer = match command {
+        let answer = self.obey(now, command, by, known, out);
+        out.replies
+            .push((reply, answer.unwrap_or_else(Reply::Refused)));
+    }
+
+    /// Takes a command. A refused one changes nothing.
+    pub(super) fn obey(
+        &mut self,
+        now: Now,
+        command: Command,
+        by: &By,
+        known: Option<Box<KeyRecord>>,
+        out: &mut Effects,
+    ) -> Result<Reply, Refused> {
+        match command {
             Command::Start { .. } => self.start(now, command, by, known, out),
             Command::Reopen(ended, machines) => self.reopen(now, *ended, machines, by, known, out),
             Command::Operate {
@@ -58,9 +72,7 @@ impl Lane {
             Command::ShowSchedules => Ok(Reply::Schedules(self.show_schedules(now))),
             Command::Watch(asset, word) => self.said_of_watch(now, &asset, word, by, out),
             Command::ShowWatches => Ok(Reply::Watches(self.show_watches())),
-        };
-        out.replies
-            .push((reply, answer.unwrap_or_else(Reply::Refused)));
+        }
     }
 
     pub(super) fn said(

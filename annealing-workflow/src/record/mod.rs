@@ -18,9 +18,12 @@
 //! | `workflow-log/{p}/{id} {n}` | log entries of one commit, from the number n on | with the execution |
 //! | `workflow-feed/{p}/{fence}-{n}-{part}` | the log entries of one commit, of all executions | after seven days |
 //! | `workflow-listener/{p}/{name}` | how far a listener has heard the feed | never |
+//! | `workflow-inbox/{p}/{time} {id}` | a command of a process that does not own the partition | in the commit that handles it, or when it is withdrawn |
+//! | `workflow-answer/{p}/{time} {id}` | the answer to such a command | after ten minutes |
 
 mod execution;
 mod feed;
+mod inbox;
 mod log;
 mod step;
 
@@ -40,6 +43,7 @@ use crate::definition::Outcome;
 pub use self::{
     execution::{Ended, Live, Said},
     feed::{FeedPosition, FeedRecord, ListenerRecord, Subject, Told},
+    inbox::{AnswerRecord, Answered, InboxId, InboxRecord, Taken},
     log::{Entry, LogRecord, What},
     step::{Does, OpenCall, Output, StepEdit, StepRecord},
 };

@@ -13,7 +13,7 @@ use plugin_sdk::{
 use prodspec_model::AssetId;
 use tokio::sync::watch;
 
-use super::handle::{AskError, Handle};
+use super::{AskError, Handle};
 use crate::kernel::Say;
 
 /// The executions of a partition in this process, now and after each takeover. Cheap to clone.

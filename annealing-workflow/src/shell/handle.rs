@@ -16,13 +16,13 @@ use plugin_sdk::{
     with_causes,
     workflow::{MachineName, WorkflowName},
 };
-use prodspec_model::{AssetId, IncarnationNo, PartitionId, operation::Operation};
+use prodspec_model::{AssetId, IncarnationNo, operation::Operation};
 
-use super::{Input, build::Workflows, recover};
+use super::{Input, build::Workflows, error::AskError, recover};
 use crate::{
     definition::Outcome,
     kernel::{Command, Refused, Reply, Say, ScheduleWord},
-    operation::{self, Operated},
+    operation::Operated,
     record::{Ended, Entry, KeyRecord, LogRecord, Output, StepRecord},
     view::{Execution, ScheduleState, WatchState},
 };
@@ -46,7 +46,8 @@ impl Trouble {
     }
 }
 
-/// A handle to the running workflows of a partition. Cheap to clone.
+/// A handle to the running workflows of a partition, in the process that owns it. Other processes give the same commands with
+/// [`Inbox`](crate::Inbox). Cheap to clone.
 pub struct Handle<R> {
     workflows: Arc<Workflows<R>>,
     inputs: UnboundedSender<Input>,
@@ -63,40 +64,6 @@ impl<R> Clone for Handle<R> {
             rewrites: self.rewrites.clone(),
         }
     }
-}
-
-/// Why a question has no answer, or a command has no effect.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum AskError {
-    /// The workflows are not running in this process: its ownership of the partition ended or never began.
-    #[error(
-        "the workflows of partition {0} are not running in this process; ask the process that owns it"
-    )]
-    NotRunning(PartitionId),
-    /// The stored executions cannot be read. What runs reads them again by itself.
-    #[error("failed to read the stored executions of {partition}; try again: {why}")]
-    Unreadable {
-        /// The partition whose executions cannot be read.
-        partition: PartitionId,
-        /// The error, with its causes.
-        why: String,
-    },
-    /// The command does not fit. Nothing was changed.
-    #[error(transparent)]
-    Refused(#[from] Refused),
-    /// The operation cannot be run. Nothing was changed.
-    #[error(transparent)]
-    Operation(#[from] operation::Error),
-    /// No execution with this id is known: it never was, or it ended long ago.
-    #[error("no execution has the id {0}")]
-    Unknown(ExecutionId),
-    /// The execution has not ended in time.
-    #[error("{0} has not ended in time; it goes on")]
-    NotYet(ExecutionId),
-    /// The store cannot be read for this question.
-    #[error("the store cannot be read")]
-    Store(#[from] control_plane_store::Error),
 }
 
 /// The execution that a start has begun, or that its key had begun before.
@@ -310,17 +277,12 @@ impl<R: Runtime> Handle<R> {
         let (workflows, rewrites) = (&self.workflows, &self.rewrites);
         let read = async {
             let workflow = recover::definition(workflows, ended.live.definition).await?;
-            let one = vec![(id.clone(), workflow, ended.live)];
-            let read = recover::executions(workflows, rewrites, one).await?;
-            Ok::<_, plugin_sdk::BoxError>(read)
+            recover::execution(workflows, rewrites, id.clone(), workflow, ended.live).await
         };
         let read = read.await.map_err(|error| AskError::Unreadable {
             partition: workflows.partition.clone(),
             why: with_causes(&*error),
         })?;
-        let Some(read) = read.into_iter().next() else {
-            return Err(AskError::Unknown(id.clone()));
-        };
         let known = self.known(&id.workflow, read.live.key.as_deref()).await?;
         let command = Command::Reopen(Box::new(read), machines);
         self.command(command, by, known).await?;

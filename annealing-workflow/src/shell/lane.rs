@@ -17,7 +17,7 @@ use plugin_sdk::{Feed, FeedItem, Mono, operation::ExecutionId};
 use prodspec_model::AssetId;
 
 use super::{
-    Input, build::Workflows, calls::Calls, feed, fence, handle::Answer, intended,
+    Input, build::Workflows, calls::Calls, feed, fence, handle::Answer, inbox, intended,
     retained::Retained, writes::writes,
 };
 use crate::{
@@ -54,6 +54,8 @@ pub(super) struct Session<R> {
     replies: BTreeMap<ReplyNo, Answer<Reply>>,
     next_reply: u64,
     waiting: BTreeMap<ExecutionId, Vec<Answer<Option<Ended>>>>,
+    /// The ticket of the last answer to another process, until it is durable.
+    answered: Option<Ticket>,
     /// The last ticket of the journal.
     last: Ticket,
     broken: Option<String>,
@@ -102,6 +104,7 @@ impl<R: Runtime> Session<R> {
             replies: BTreeMap::new(),
             next_reply: 0,
             waiting: BTreeMap::new(),
+            answered: None,
             last: Ticket(0),
             broken: None,
             rewrites: stored.rewrites,
@@ -155,7 +158,10 @@ impl<R: Runtime> Session<R> {
 
     fn next_commit(&mut self) -> Option<Committing> {
         let batch = self.journal.next_batch()?;
-        let batch = fence::behind(batch, &self.workflows.partition, self.fence);
+        let mut batch = fence::behind(batch, &self.workflows.partition, self.fence);
+        if self.answered.is_some() {
+            batch = batch.announce(inbox::answers(&self.workflows.partition));
+        }
         let store = self.workflows.store.clone();
         Some(async move { store.commit(batch).await }.boxed())
     }
@@ -164,6 +170,7 @@ impl<R: Runtime> Session<R> {
     async fn committed(&mut self, result: Result<Version, CommitError>) -> bool {
         match self.journal.committed(result) {
             Outcome::Durable(upto) => {
+                self.answered = self.answered.filter(|at| *at > upto);
                 while let Some((_, then)) = self.thens.pop_front_if(|(at, _)| *at <= upto) {
                     match then {
                         Then::Tell(tell) => tell(),
@@ -218,7 +225,7 @@ impl<R: Runtime> Session<R> {
 
     fn take(&mut self, input: Input) {
         match input {
-            Input::Answered(event) => self.step(event),
+            Input::Answered(event) | Input::Asked(event) => self.step(event),
             Input::Command(command, by, known, reply) => {
                 let no = ReplyNo(self.next_reply);
                 self.next_reply += 1;
@@ -291,6 +298,8 @@ impl<R: Runtime> Session<R> {
             self.broken = Some(violation);
             return;
         }
+        let answered = |record: &Record| matches!(record, Record::Answered(..));
+        let answers = effects.records.iter().any(answered);
         if let Some(commit) = effects.commit {
             self.retained.reopened(&effects.records);
             match self.made(commit, effects.records) {
@@ -305,6 +314,9 @@ impl<R: Runtime> Session<R> {
         }
         if effects.urgent || !effects.replies.is_empty() {
             self.flush();
+        }
+        if answers {
+            self.answered = Some(self.last);
         }
         for (no, reply) in effects.replies {
             if let Some(answer) = self.replies.remove(&no) {

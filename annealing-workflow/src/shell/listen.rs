@@ -12,11 +12,7 @@ use plugin_sdk::{
 };
 
 use super::{
-    Input,
-    build::Workflows,
-    feed::Heard,
-    handle::{AskError, Handle},
-    listener::Listener,
+    Input, build::Workflows, error::AskError, feed::Heard, handle::Handle, listener::Listener,
 };
 use crate::record::{FeedPosition, ListenerRecord, Told, What};
 

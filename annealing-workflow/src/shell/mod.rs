@@ -3,11 +3,13 @@
 mod build;
 mod calls;
 mod edits;
+mod error;
 mod executions;
 mod feed;
 mod fence;
 mod handle;
 mod history;
+mod inbox;
 mod intended;
 mod lane;
 mod listen;
@@ -26,7 +28,7 @@ mod tests;
 use std::sync::Arc;
 
 use control_plane_runtime::Runtime;
-use control_plane_store::{journal::Journal, owner, record::Rewrites, records::By};
+use control_plane_store::{Version, journal::Journal, owner, record::Rewrites, records::By};
 use futures::{
     FutureExt, StreamExt,
     channel::mpsc::{self, UnboundedReceiver, UnboundedSender},
@@ -38,9 +40,11 @@ use prodspec_model::Incarnation;
 
 pub use self::{
     build::{BuildError, Workflows, WorkflowsBuilder},
+    error::AskError,
     executions::Executions,
     feed::Heard,
-    handle::{AskError, Handle, Started},
+    handle::{Handle, Started},
+    inbox::Inbox,
     listener::Listener,
 };
 use self::{
@@ -51,7 +55,7 @@ use self::{
 };
 use crate::{
     intent::Intent,
-    kernel::{Command, Event, Reply, holder},
+    kernel::{Command, Event, Recovered, Reply, holder},
     record::{Ended, KeyRecord, ListenerRecord},
 };
 
@@ -64,6 +68,8 @@ pub(crate) enum Input {
     Answered(Event),
     /// A command, with what the store knows of the key of a start.
     Command(Command, By, Option<Box<KeyRecord>>, handle::Answer<Reply>),
+    /// A command of another process, as an event of the kernel.
+    Asked(Event),
     /// A caller waits for the end of an execution.
     Ends(ExecutionId, handle::Answer<Option<Ended>>),
     /// A caller asks which incarnations are in use.
@@ -142,21 +148,7 @@ impl<R: Runtime> Attached<R> {
         let Some((latest, lease)) = first(&mut feed).await else {
             return;
         };
-        let (fence, recovered) = loop {
-            let read = async {
-                let fence = fence::put(&workflows, token).await?;
-                Ok::<_, BoxError>((fence, recover::recovered(&workflows, &rewrites).await?))
-            };
-            match read.await {
-                Ok(read) => break read,
-                Err(error) => {
-                    tracing::warn!(partition = %workflows.partition, error = &*error as &dyn std::error::Error, "failed to read the stored executions; retrying in 5 s");
-                    trouble.set(Some(with_causes(&*error)));
-                    workflows.runtime.sleep(READ_AGAIN).await;
-                }
-            }
-        };
-        trouble.set(None);
+        let (fence, recovered) = read(&workflows, token, &rewrites, &trouble).await;
         let journal = Journal::new(owner::key(&workflows.partition), token);
         let calls = Calls::new(
             workflows.clone(),
@@ -169,6 +161,13 @@ impl<R: Runtime> Attached<R> {
         calls.release_others(live.map(|it| holder(&it.id)).collect());
         let handle = Handle::new(workflows.clone(), sender.clone(), trouble, rewrites.clone());
         let listening = listen::listen(workflows.clone(), handle, sender.clone());
+        let asked = inbox::read(
+            workflows.clone(),
+            rewrites.clone(),
+            token,
+            fence,
+            sender.clone(),
+        );
         let retained = Retained::new(sender, workflows.runtime.now().mono);
         let stored = Stored {
             recovered,
@@ -177,10 +176,37 @@ impl<R: Runtime> Attached<R> {
         };
         let session = Session::new(workflows, calls, journal, fence, stored);
         let session = session.run(lease, feed, inputs);
-        // Listeners end with the session.
-        let listening = listening.then(|()| futures::future::pending::<()>());
-        futures::pin_mut!(session, listening);
-        futures::future::select(session, listening).await;
+        // Listeners and the inbox end with the session.
+        let beside = futures::future::join(listening, asked);
+        let beside = beside.then(|_| futures::future::pending::<()>());
+        futures::pin_mut!(session, beside);
+        futures::future::select(session, beside).await;
+    }
+}
+
+/// Puts up the fence of the lane and reads what is stored, however often the store fails meanwhile.
+async fn read<R: Runtime>(
+    workflows: &Workflows<R>,
+    token: FencingToken,
+    rewrites: &Rewrites,
+    trouble: &Trouble,
+) -> (Version, Recovered) {
+    loop {
+        let read = async {
+            let fence = fence::put(workflows, token).await?;
+            Ok::<_, BoxError>((fence, recover::recovered(workflows, rewrites).await?))
+        };
+        match read.await {
+            Ok(read) => {
+                trouble.set(None);
+                return read;
+            }
+            Err(error) => {
+                tracing::warn!(partition = %workflows.partition, error = &*error as &dyn std::error::Error, "failed to read the stored executions; retrying in 5 s");
+                trouble.set(Some(with_causes(&*error)));
+                workflows.runtime.sleep(READ_AGAIN).await;
+            }
+        }
     }
 }
 

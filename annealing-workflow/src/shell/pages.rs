@@ -7,7 +7,7 @@ use control_plane_store::{
 };
 use plugin_sdk::{operation::ExecutionId, workflow::WorkflowName};
 
-use super::handle::{AskError, Handle};
+use super::{AskError, Handle};
 use crate::record::Ended;
 
 /// Maximum number of executions in one page.

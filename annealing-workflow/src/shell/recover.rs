@@ -191,6 +191,20 @@ pub(super) async fn executions<R: Runtime>(
     Ok(all)
 }
 
+/// The same for one execution.
+pub(super) async fn execution<R: Runtime>(
+    workflows: &Workflows<R>,
+    rewrites: &Rewrites,
+    id: ExecutionId,
+    workflow: Workflow,
+    live: Live,
+) -> Result<RecoveredExecution, BoxError> {
+    let one = vec![(id, workflow, live)];
+    let read = executions(workflows, rewrites, one).await?;
+    let read = read.into_iter().next();
+    Ok(read.ok_or("each execution that is asked for is read")?)
+}
+
 /// The name of the record of an execution's key, if it has one.
 fn key_of(id: &ExecutionId, live: &Live) -> Option<String> {
     let key = live.key.as_ref()?;

@@ -1,7 +1,9 @@
 //! The shell on a store in memory and the tokio runtime. Enforcement is a feed that the test holds.
 
 mod feed;
+mod inbox;
 mod kept;
+mod lossy;
 
 use std::{
     collections::BTreeSet,

@@ -10,7 +10,7 @@ use crate::{
     cron::ScheduleRecord,
     definition::Workflow,
     kernel::Record,
-    record::{Ended, Input, KeyRecord, Live, LogRecord, Output, StepRecord},
+    record::{Ended, InboxRecord, Input, KeyRecord, Live, LogRecord, Output, StepRecord},
     watch::{WatchRecord, WatchedRecord},
 };
 
@@ -78,6 +78,10 @@ pub(super) fn writes(
         }
         // It is in the feed only.
         Record::Told(..) => return Ok(Vec::new()),
+        Record::Answered(id, answer) => {
+            let gone = record::delete::<InboxRecord>(partition, &id.0);
+            return Ok(vec![gone, record::put(partition, &id.0, &*answer)?]);
+        }
         Record::Changed(id, changed) => rewrites.put(partition, &id.to_string(), &changed)?,
     };
     Ok(vec![one])

@@ -12,7 +12,7 @@ mod settled;
 use std::{sync::Arc, time::Duration};
 
 use annealing_enforcer::Handle as Enforcement;
-use annealing_workflow::Handle as Lane;
+use annealing_workflow::{Handle as Lane, Inbox};
 use control_plane_runtime::Runtime;
 use plugin_sdk::FencingToken;
 use serde_json::Value;
@@ -90,34 +90,57 @@ impl<R: Runtime> Drop for Running<'_, R> {
 /// Executions of workflows.
 impl<R: Runtime> Handle<R> {
     async fn lane(&self) -> Result<Lane<R>, handle::Error> {
-        // Executions work on intent, so there are none before the first incarnation.
-        self.latest().await?;
-        match self.shared.executions.running() {
+        match self.here().await? {
             Some(lane) => Ok(lane),
             None => Err(self.not_owner().await?),
         }
     }
 
+    /// The lane, if it is running in this process.
+    async fn here(&self) -> Result<Option<Lane<R>>, handle::Error> {
+        // Executions work on intent, so there are none before the first incarnation.
+        self.latest().await?;
+        Ok(self.shared.executions.running())
+    }
+
+    /// Commands to the owner, from a process that does not own the partition.
+    fn inbox(&self) -> Inbox<R> {
+        self.shared.workflows.inbox()
+    }
+
     /// Starts an execution, or finds the one that the same key has started. Returns once it is durable.
+    ///
+    /// Works in every process that has the store, as all commands to workflows do: one that does not own the partition hands
+    /// the command to the owner through the store. The owner handles it once, whatever dies, and answers as it does in its own
+    /// process; that takes up to 5 s if hints of the store do not reach the owner. If no owner has taken the command for 30 s, it is withdrawn
+    /// ([`AskError::Withdrawn`]: nothing was changed, and nothing will be). If one has taken it and has not answered for
+    /// another 30 s, it is kept ([`AskError::Unanswered`]): it is handled at most ten minutes after it was given, or never.
     ///
     /// # Errors
     /// If the start does not fit, such as an unknown workflow or the key of an execution with another input; if there is no
-    /// incarnation yet, or this process does not own the partition.
+    /// incarnation yet; if the owner has not answered.
     pub async fn start(&self, start: Start, by: By) -> Result<Started, handle::Error> {
-        Ok(self.lane().await?.start(start, by).await?)
+        match self.here().await? {
+            Some(lane) => Ok(lane.start(start, by).await?),
+            None => Ok(self.inbox().start(start, by).await?),
+        }
     }
 
-    /// Gives a word to a live execution: cancel, pause, an answer to a question, and so on. Returns once it is durable.
+    /// Gives a word to a live execution: cancel, pause, an answer to a question, and so on. Returns once it is durable. Works
+    /// in every process that has the store, as [`start`](Self::start) does.
     ///
     /// # Errors
-    /// If the word does not fit; the error says what the execution waits for. If this process does not own the partition.
+    /// If the word does not fit; the error says what the execution waits for. If the owner has not answered.
     pub async fn say(
         &self,
         execution: &ExecutionId,
         word: Say,
         by: By,
     ) -> Result<(), handle::Error> {
-        Ok(self.lane().await?.say(execution, word, by).await?)
+        match self.here().await? {
+            Some(lane) => Ok(lane.say(execution, word, by).await?),
+            None => Ok(self.inbox().say(execution, word, by).await?),
+        }
     }
 
     /// Waits until an execution has ended.

@@ -54,11 +54,12 @@ impl<R: Runtime> Validator for Operations<R> {
 /// Operations, schedules and watches.
 impl<R: Runtime> Handle<R> {
     /// Runs an operation under a name, once per key: the same key is the same execution, over restarts too. Returns once it
-    /// is durable. The execution is that of a workflow: wait for it, show it, and give it words like any other.
+    /// is durable. The execution is that of a workflow: wait for it, show it, and give it words like any other. Works in every
+    /// process that has the store, as [`start`](Self::start) does.
     ///
     /// # Errors
     /// If the operation has a problem, such as a function that is not registered, or has the name of a registered workflow;
-    /// if the key has started another operation; if there is no incarnation yet, or this process does not own the partition.
+    /// if the key has started another operation; if there is no incarnation yet, or the owner has not answered.
     pub async fn run_operation(
         &self,
         name: impl Into<WorkflowName>,
@@ -66,8 +67,10 @@ impl<R: Runtime> Handle<R> {
         key: impl Into<Arc<str>>,
         by: By,
     ) -> Result<Started, handle::Error> {
-        let lane = self.lane().await?;
-        Ok(lane.run_operation(name, operation, key, by).await?)
+        match self.here().await? {
+            Some(lane) => Ok(lane.run_operation(name, operation, key, by).await?),
+            None => Ok(self.inbox().run_operation(name, operation, key, by).await?),
+        }
     }
 
     /// All schedules, sorted by asset: the next slot of each, what runs, what became of the slots before, and whether it is
@@ -80,18 +83,20 @@ impl<R: Runtime> Handle<R> {
     }
 
     /// Pauses or resumes the schedule of an asset, or acknowledges that its asset is meant to be gone. Returns once it is
-    /// durable.
+    /// durable. Works in every process that has the store, as [`start`](Self::start) does.
     ///
     /// # Errors
-    /// If the asset has no schedule, the word does not fit it now, or this process does not own the partition.
+    /// If the asset has no schedule, the word does not fit it now, or the owner has not answered.
     pub async fn say_to_schedule(
         &self,
         asset: &AssetId,
         word: ScheduleWord,
         by: By,
     ) -> Result<(), handle::Error> {
-        let lane = self.lane().await?;
-        Ok(lane.say_to_schedule(asset, word, by).await?)
+        match self.here().await? {
+            Some(lane) => Ok(lane.say_to_schedule(asset, word, by).await?),
+            None => Ok(self.inbox().say_to_schedule(asset, word, by).await?),
+        }
     }
 
     /// All watches, sorted by asset: what each has taken, what waits, what runs, and whether it is an orphan, whose asset has
@@ -104,16 +109,19 @@ impl<R: Runtime> Handle<R> {
     }
 
     /// Pauses or resumes the watch of an asset, or acknowledges that its asset is meant to be gone. Returns once it is
-    /// durable.
+    /// durable. Works in every process that has the store, as [`start`](Self::start) does.
     ///
     /// # Errors
-    /// If the asset has no watch, the word does not fit it now, or this process does not own the partition.
+    /// If the asset has no watch, the word does not fit it now, or the owner has not answered.
     pub async fn say_to_watch(
         &self,
         asset: &AssetId,
         word: ScheduleWord,
         by: By,
     ) -> Result<(), handle::Error> {
-        Ok(self.lane().await?.say_to_watch(asset, word, by).await?)
+        match self.here().await? {
+            Some(lane) => Ok(lane.say_to_watch(asset, word, by).await?),
+            None => Ok(self.inbox().say_to_watch(asset, word, by).await?),
+        }
     }
 }

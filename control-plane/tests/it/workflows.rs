@@ -17,10 +17,17 @@ use control_plane::{ControlPlaneBuilder, prelude::*, sdk::Guard};
 const SERVICES: &str = "services: {a: {size: 3}, b: {size: 5}}";
 
 #[derive(Clone, Default)]
-struct Press(Arc<Mutex<BTreeSet<EffectKey>>>);
+pub(crate) struct Press(Arc<Mutex<BTreeSet<EffectKey>>>);
+
+impl Press {
+    /// The number of prints.
+    pub(crate) fn pressed(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+}
 
 /// Measures all services that are in sync, prints once per key, and asks before that.
-fn with_workflow(builder: ControlPlaneBuilder, press: &Press) -> ControlPlaneBuilder {
+pub(crate) fn with_workflow(builder: ControlPlaneBuilder, press: &Press) -> ControlPlaneBuilder {
     let measure = async |request: FunctionRequest| {
         let Some(services) = request.required("services") else {
             return Ok(Ran::needs(
@@ -115,7 +122,7 @@ async fn r23_execution_goes_on_after_a_restart_and_sees_what_is_in_sync() {
         .await
         .unwrap();
     assert_eq!(output, Some(serde_json::json!(8)));
-    assert_eq!(press.0.lock().unwrap().len(), 1);
+    assert_eq!(press.pressed(), 1);
     running.stop().await;
 }
 

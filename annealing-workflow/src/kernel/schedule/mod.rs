@@ -180,7 +180,10 @@ impl Lane {
         let asset = asset.clone();
         match self.schedules.said(&asset, word, by, now.wall) {
             None => return Err(Refused::NoSchedule(asset)),
-            Some(Err(why)) => return Err(Refused::Schedule { asset, word, why }),
+            Some(Err(why)) => {
+                let why = why.into();
+                return Err(Refused::Schedule { asset, word, why });
+            }
             Some(Ok(())) => out.records.push(said(&asset, now.wall, word, by)),
         }
         out.urgent = true;

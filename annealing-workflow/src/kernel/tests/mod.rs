@@ -9,6 +9,7 @@ mod edits;
 mod ends;
 mod gate;
 mod gather;
+mod inbox;
 mod intent;
 mod loops;
 mod pauses;

@@ -9,7 +9,8 @@ use serde_json::Value;
 use super::*;
 use crate::cron::ScheduleRecord;
 use crate::record::{
-    Changed, Ended, KeyRecord, LaneRecord, Live, LogRecord, Output, StepRecord, What,
+    Answered, Changed, Ended, InboxId, KeyRecord, LaneRecord, Live, LogRecord, Output, StepRecord,
+    What,
 };
 use crate::watch::{WatchRecord, WatchedRecord};
 
@@ -31,6 +32,9 @@ pub(super) struct Stored {
     pub(super) changed: BTreeMap<ExecutionId, Changed>,
     /// The feed's entries about schedules and watches.
     pub(super) told: Vec<(AssetId, What)>,
+    /// Commands of other processes.
+    pub(super) inbox: BTreeMap<InboxId, Command>,
+    pub(super) answers: BTreeMap<InboxId, Answered>,
 }
 
 impl Stored {
@@ -68,6 +72,10 @@ impl Stored {
                 drop(self.watched.insert((watch, asset), *watched))
             }
             Record::Watched(watch, asset, None) => drop(self.watched.remove(&(watch, asset))),
+            Record::Answered(id, answer) => {
+                self.inbox.remove(&id);
+                self.answers.insert(id, answer.answer);
+            }
             Record::Changed(id, changed) => drop(self.changed.insert(id, changed)),
             Record::Told(asset, entry) => self.told.push((asset, entry.what)),
         }

@@ -281,7 +281,10 @@ impl Lane {
         let asset = asset.clone();
         match self.watches.triggers.said(&asset, word, by, now.wall) {
             None => return Err(Refused::NoWatch(asset)),
-            Some(Err(why)) => return Err(Refused::Watch { asset, word, why }),
+            Some(Err(why)) => {
+                let why = why.into();
+                return Err(Refused::Watch { asset, word, why });
+            }
             Some(Ok(())) => out.records.push(said(&asset, now.wall, word, by)),
         }
         out.urgent = true;

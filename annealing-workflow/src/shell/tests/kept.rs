@@ -81,7 +81,7 @@ async fn counts(store: &MemoryStore) -> [usize; 3] {
 }
 
 /// The records of one kind, with their keys.
-async fn rows(
+pub(super) async fn rows(
     store: &MemoryStore,
     kind: &str,
 ) -> Vec<(control_plane_store::Key, serde_json::Value)> {
