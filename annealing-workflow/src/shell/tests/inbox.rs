@@ -33,6 +33,18 @@ async fn waiting(store: &MemoryStore) -> (usize, usize) {
     (commands.len(), rows(store, "workflow-answer").await.len())
 }
 
+/// Waits until the store has what `is_so` looks for.
+async fn until(store: &MemoryStore, is_so: impl Fn((usize, usize)) -> bool) {
+    let look = async {
+        while !is_so(waiting(store).await) {
+            TokioRuntime::current()
+                .sleep(Duration::from_millis(10))
+                .await;
+        }
+    };
+    tokio::time::timeout(SOON, look).await.unwrap();
+}
+
 async fn operations(inbox: &Inbox<TokioRuntime>, handle: &Handle<TokioRuntime>) {
     let [load, print, gone] = ["load", "print", "gone"]
         .map(|function| Operation::pipeline([PipelineStep::new("one", function)]));
@@ -173,9 +185,7 @@ async fn r23_command_that_a_dead_owner_had_taken_is_kept_and_handled_by_the_next
     assert_eq!(waiting(&store).await, (1, 0));
     for _ in 0..2 {
         owning(&store, with(&press), async |handle| {
-            while waiting(&store).await != (0, 1) {
-                tokio::task::yield_now().await;
-            }
+            until(&store, |waiting| waiting == (0, 1)).await;
             assert_eq!(handle.all_live().await.unwrap().len(), 1);
         })
         .await;
@@ -192,9 +202,7 @@ async fn r26_command_at_which_three_owners_have_died_is_refused() {
         let next = async {
             change(&store, take(lanes)).await;
             owning(&store, with(&press), async |handle| {
-                while waiting(&store).await.0 > 0 {
-                    tokio::task::yield_now().await;
-                }
+                until(&store, |(commands, _)| commands == 0).await;
                 handled = handle.all_live().await.unwrap().len();
             })
             .await;
@@ -217,12 +225,10 @@ async fn r42_command_that_the_owner_does_not_know_is_refused() {
     let next = async {
         change(&store, newer).await;
         let damaged = Key::from("workflow-inbox/test/2026 damaged");
-        let damage = Batch::new().put(damaged.clone(), "no JSON");
+        let damage = Batch::new().put(damaged.clone(), "{}");
         store.commit(damage).await.unwrap();
         owning(&store, with(&press), async |_| {
-            while rows(&store, "workflow-answer").await.is_empty() {
-                tokio::task::yield_now().await;
-            }
+            until(&store, |(_, answers)| answers > 0).await;
         })
         .await;
         let gone = Batch::new().delete(damaged);

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use control_plane_store::memory::Rates;
+use control_plane_store::{
+    Write,
+    memory::{Fault, Op, Rates},
+};
 use futures::future::join_all;
 
 use super::{inbox::standby, *};
 
 const COMMANDS: usize = 12;
 
-/// What callers have been told of their starts, by input, and how many executions there are with that input.
-async fn history(seed: u64) -> Vec<(Result<Started, AskError>, usize)> {
-    let (store, press) = (Arc::new(MemoryStore::new()), Press::default());
-    let inbox = standby(&store, &press);
+/// Faults of the store. A read shows at least what its own process has committed, as a takeover relies on.
+fn faults(seed: u64) -> impl FnMut(Op<'_>) -> Option<Fault> + Send + 'static {
     let rates = Rates {
         unavailable: 50_000,
         unknown: 100_000,
@@ -21,7 +22,30 @@ async fn history(seed: u64) -> Vec<(Result<Started, AskError>, usize)> {
         repeat_hint: 200_000,
         ..Rates::default()
     };
-    store.set_faults(rates.seeded(seed));
+    let mut draw = rates.seeded(seed);
+    // Commits of the lane since its fence.
+    let mut since = 0;
+    move |op| {
+        if let Op::Commit(batch) = op {
+            let puts = |kind: &str| {
+                batch.writes.iter().any(
+                    |write| matches!(write, Write::Put(key, _) if key.as_str().starts_with(kind)),
+                )
+            };
+            if puts("workflow-fence/") {
+                since = 0;
+            }
+            since += u64::from(puts("workflow-step/"));
+        }
+        draw(op).filter(|fault| !matches!(fault, Fault::Stale(behind) if *behind > since))
+    }
+}
+
+/// What callers have been told of their starts, by input, and how many executions there are with that input.
+async fn history(seed: u64) -> Vec<(Result<Started, AskError>, usize)> {
+    let (store, press) = (Arc::new(MemoryStore::new()), Press::default());
+    let inbox = standby(&store, &press);
+    store.set_faults(faults(seed));
     let callers = join_all((0..COMMANDS).map(|n| {
         let (inbox, runtime) = (inbox.clone(), TokioRuntime::current());
         let wait = Duration::from_millis(n as u64 * (seed * 977 % 9_000));
