@@ -107,7 +107,10 @@ impl State {
 
     /// The workflows of a process that owns the partition begin.
     fn owner_begins(&mut self, token: u64) {
-        self.flows.owner = self.flows.owner.max(token);
+        if token > self.flows.owner {
+            self.flows.owner = token;
+            self.flows.watched.owned = self.now;
+        }
     }
 
     /// Draws whether a fault of workflows strikes now, and counts it if so.
