@@ -99,6 +99,10 @@ impl World {
             Op::Clock(error) => {
                 self.error = error;
                 self.was_wrong |= !self.is_right();
+                // When the pause began is known by that clock only.
+                if self.paused.is_some() {
+                    self.forget_if_wrong();
+                }
                 if self.is_right() && self.since.is_none() {
                     self.since = Some(self.time);
                 }
@@ -350,4 +354,24 @@ proptest! {
         ops.into_iter().for_each(|op| world.step(op));
         world.count();
     }
+}
+
+#[test]
+fn r37_clock_that_was_wrong_in_a_pause_changes_nothing_over_a_crash() {
+    let wanted = Wanted {
+        zone: Some("Europe/London".into()),
+        concurrency: Concurrency::Forbid,
+        ..Wanted::new("*/7 * * * *")
+    };
+    let start: Timestamp = "2026-03-28T20:17Z".parse().unwrap();
+    let mut world = World::new(wanted, start);
+    let ops = [
+        Op::Pass(MINUTE * 11 + MINUTE / 60),
+        Op::Pause,
+        Op::Clock(-MINUTE / 30),
+        Op::Clock(SignedDuration::ZERO),
+        Op::Crash,
+    ];
+    ops.into_iter().for_each(|op| world.step(op));
+    world.count();
 }

@@ -4,7 +4,7 @@ use plugin_sdk::{Enforced, Standing, SyncState, standing::Reason};
 use prodspec_model::operation::{Concurrency, Per, StatusIs, Watch as On};
 
 use super::{
-    watched::{WATCH, job, jobs, on, on_intent, on_status, out_of_sync},
+    watched::{WATCH, id, job, jobs, on, on_intent, on_status, out_of_sync},
     *,
 };
 
@@ -159,5 +159,44 @@ fn r38_condition_is_measured_by_a_clock_that_is_never_set() {
         world.pass(MINUTE / 2);
         world.sync();
         assert_eq!(world.noticed(), ["job/b"], "{days}");
+    }
+}
+
+#[test]
+fn r38_asset_that_the_next_owner_cannot_look_at_is_in_its_condition_still() {
+    let in_sync = on(On::status([StatusIs::InSync]).of(jobs()));
+    let held_up = [
+        Reason::Looking,
+        Reason::Failed,
+        Reason::Ownership,
+        Reason::Breaker,
+        Reason::Paused,
+    ];
+    for reason in held_up {
+        let mut world = World::new([], [keyed("notice")]);
+        world.seal(&[("job/a", "1")]);
+        world.watch(WATCH, Some(&in_sync));
+        world.is_out("job/a");
+        world.is_in_sync("job/a");
+        world.sync();
+        world.answer("notice", done());
+        world.sync();
+        let mut enforced = Enforced::new(Digest([0; 32]), out_of_sync(world.now.wall));
+        enforced.reason = Some(reason);
+        world.told("job/a", Standing::Enforced(enforced));
+        world.is_in_sync("job/a");
+        world.sync();
+        assert_eq!(world.noticed(), ["job/a"], "it was over under one owner");
+        world.answer("notice", done());
+        world.sync();
+        let mut enforced = Enforced::new(Digest([0; 32]), out_of_sync(world.now.wall));
+        enforced.reason = Some(reason);
+        world
+            .standings
+            .insert(id("job/a"), Standing::Enforced(enforced));
+        world.crash();
+        world.is_in_sync("job/a");
+        world.sync();
+        assert!(world.noticed().is_empty(), "{reason:?}");
     }
 }

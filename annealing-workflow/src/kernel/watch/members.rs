@@ -145,7 +145,17 @@ fn is_unknown(standing: &Standing) -> bool {
     match standing {
         Standing::Enforced(enforced) => {
             let out = matches!(enforced.state, SyncState::OutOfSync { .. });
-            out && enforced.reason == Some(Reason::Looking)
+            // Its first look may be held up, or fail.
+            let held_up = [
+                Reason::Looking,
+                Reason::Failed,
+                Reason::Ownership,
+                Reason::Breaker,
+                Reason::Paused,
+            ];
+            out && enforced
+                .reason
+                .is_some_and(|reason| held_up.contains(&reason))
         }
         _ => false,
     }
