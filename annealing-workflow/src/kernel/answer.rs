@@ -21,12 +21,13 @@ use crate::record::{Entry, Output, What};
 const ROUNDS: u32 = 5;
 
 impl Lane {
-    /// Takes the answer of a function.
+    /// Takes the answer of a function. `called`: `false` if the function was not called.
     pub(super) fn answered(
         &mut self,
         now: Now,
         call: CallNo,
         answer: Result<Ran, plugin::Error>,
+        called: bool,
         out: &mut Effects,
     ) {
         // An answer of an abandoned call changes nothing.
@@ -40,10 +41,9 @@ impl Lane {
         if !present && !self.planted(Bug::TrustLateAnswer) {
             return;
         }
-        match answer {
-            // It may be that the function was not called.
-            Err(plugin::Error::Throttled { .. }) => self.suspect_put_off(id),
-            _ => self.suspect_answered(id),
+        match called {
+            true => self.suspect_answered(id),
+            false => self.suspect_put_off(id),
         }
         if !matches!(answer, Err(plugin::Error::Unknown { .. }))
             && let Some(step) = self.step_mut(id)

@@ -79,6 +79,8 @@ pub enum Event {
     Known(Vec<KeyRecord>),
     /// A function has answered.
     Answered(CallNo, Result<Ran, plugin::Error>),
+    /// The function of a call cannot be called now, and was not.
+    PutOff(CallNo, plugin::Error),
     /// A probe has answered.
     Probed(CallNo, Result<Probed, plugin::Error>),
     /// An edit was made, or was not.

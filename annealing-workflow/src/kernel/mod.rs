@@ -197,7 +197,8 @@ impl Kernel for Lane {
             }
             Event::Known(keys) => self.known(now, keys),
             Event::Dispatched(call, answer) => self.dispatched(now, call, answer),
-            Event::Answered(call, answer) => self.answered(now, call, answer, out),
+            Event::Answered(call, answer) => self.answered(now, call, answer, true, out),
+            Event::PutOff(call, why) => self.answered(now, call, Err(why), false, out),
             Event::Probed(call, answer) => self.probed(now, call, answer, out),
             Event::Edited(call, answer) => self.edited(now, call, answer, out),
             Event::Settled(call, answer) => self.settled_edit(now, call, answer, out),

@@ -158,6 +158,10 @@ impl Lane {
         }
         match answer {
             Ok(Probed::Happened(answer)) => {
+                if let Some(step) = self.step_mut(id) {
+                    step.uncertain = false;
+                    step.reach = None;
+                }
                 self.suspect_answered(id);
                 self.done(now, id, answer, out);
             }

@@ -138,11 +138,12 @@ impl<R: Runtime> Calls<R> {
             )
             .await
             {
+                Err(why @ plugin::Error::Throttled { .. }) => return Event::PutOff(no, why),
                 Err(error) => Err(error),
                 // The process stood still until then. The function was not called, so this is no failure of it.
                 Ok(_) if workflows.runtime.now().mono >= until => {
                     let why = "the deadline of the call passed before it began";
-                    Err(plugin::Error::throttled(why, Duration::ZERO))
+                    return Event::PutOff(no, plugin::Error::throttled(why, Duration::ZERO));
                 }
                 Ok(request) => {
                     let called = async move { function.run(request).await };

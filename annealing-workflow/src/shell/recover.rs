@@ -153,11 +153,13 @@ pub(super) async fn executions<R: Runtime>(
 ) -> Result<Vec<RecoveredExecution>, BoxError> {
     let (store, partition) = (&*workflows.store, &workflows.partition);
     let ids: BTreeSet<String> = live.iter().map(|(id, ..)| id.to_string()).collect();
+    // Only the numbers of entries are kept: the log of an execution may be long.
+    let entries = |stored: Stored<LogRecord>| stored.value.0.len() as u32;
     let mut inputs = rows::named::<Input>(store, partition, &ids).await?;
     let mut changed = rows::named::<Changed>(store, partition, &ids).await?;
-    let mut logs = rows::beneath::<LogRecord>(store, partition, &ids).await?;
-    let mut steps = rows::beneath::<StepRecord>(store, partition, &ids).await?;
-    let mut outputs = rows::beneath::<Output>(store, partition, &ids).await?;
+    let mut logs = rows::beneath(store, partition, &ids, entries).await?;
+    let mut steps = rows::beneath(store, partition, &ids, |it: Stored<StepRecord>| it).await?;
+    let mut outputs = rows::beneath(store, partition, &ids, |it: Stored<Output>| it).await?;
     let keys = live.iter().filter_map(|(id, _, live)| key_of(id, live));
     let mut keys = rows::named::<KeyRecord>(store, partition, &keys.collect()).await?;
     let mut all = Vec::with_capacity(live.len());
@@ -169,8 +171,8 @@ pub(super) async fn executions<R: Runtime>(
             Some(known.value)
         });
         let mut log = Vec::new();
-        for (first, stored) in logs.remove(&name).unwrap_or_default() {
-            log.push((first.parse()?, stored.value.0.len() as u32));
+        for (first, entries) in logs.remove(&name).unwrap_or_default() {
+            log.push((first.parse()?, entries));
         }
         let (steps, outputs) = (steps.remove(&name), outputs.remove(&name));
         all.push(RecoveredExecution {

@@ -9,7 +9,7 @@ use control_plane_store::{
 };
 use futures::{StreamExt, future::join_all};
 use plugin_sdk::{
-    Diff, Enforcement, FeedItem, IncarnationReader, Standing, SyncState, observe,
+    Diff, Enforcement, FeedItem, IncarnationReader, Mono, Standing, SyncState,
     operation::{FunctionRequest, Limit, Required, Requirement},
     plugin, with_causes,
 };
@@ -20,8 +20,6 @@ use crate::{kernel::Run, record::Changed};
 /// Longest time for which standings are waited for.
 const STANDINGS: Duration = Duration::from_secs(5);
 
-/// Longest time for comparisons of assets with production.
-const LOOKS: Duration = Duration::from_secs(30);
 /// Maximum number of assets that are compared at the same time for one request.
 const OBSERVED: usize = 64;
 
@@ -39,14 +37,17 @@ pub(super) async fn request<R: Runtime>(
     run: Run,
     incarnation: Incarnation,
 ) -> Result<FunctionRequest, plugin::Error> {
-    let now = runtime.now().wall;
+    let begun = runtime.now();
+    // The other half is the function's.
+    let until = begun.mono + run.until.since(begun.mono) / 2;
+    let now = begun.wall;
     let id = incarnation.id().clone();
     let reader = IncarnationReader::new(incarnation);
     let mut required = BTreeMap::new();
     for (name, requirement) in run.needs {
         required.insert(
             name,
-            assets(runtime, enforcement, &reader, &requirement).await?,
+            assets(runtime, enforcement, &reader, &requirement, until).await?,
         );
     }
     if let Some(changed) = run.changed {
@@ -54,7 +55,7 @@ pub(super) async fn request<R: Runtime>(
         let status = changed.status.then_some(enforcement);
         required.insert(
             CHANGED.to_owned(),
-            with_standings(runtime, status, all).await?,
+            with_standings(runtime, status, all, until).await?,
         );
     }
     let mut request = FunctionRequest::new(run.key, run.fence, id, now, run.deadline)
@@ -73,41 +74,40 @@ async fn assets<R: Runtime>(
     enforcement: &dyn Enforcement,
     reader: &IncarnationReader,
     requirement: &Requirement,
+    until: Mono,
 ) -> Result<Vec<Required>, plugin::Error> {
     let found = requirement.find(reader);
     let found = found.map_err(|over| plugin::Error::permanent(over.to_string()))?;
     let now = runtime.now().wall;
     let all = found.into_iter().map(|asset| Required::new(asset, now));
     let status = requirement.status.then_some(enforcement);
-    let mut all = with_standings(runtime, status, all.collect()).await?;
+    let mut all = with_standings(runtime, status, all.collect(), until).await?;
     if requirement.observed {
-        observe(runtime, enforcement, &mut all).await?;
+        observe(runtime, enforcement, &mut all, until).await?;
     }
     Ok(all)
 }
 
-/// Adds what production has of each asset.
+/// Adds what production has of each asset. One that cannot be compared with it has nothing that is known.
 async fn observe<R: Runtime>(
     runtime: &R,
     enforcement: &dyn Enforcement,
     all: &mut [Required],
+    until: Mono,
 ) -> Result<(), plugin::Error> {
-    let until = runtime.now().mono + LOOKS;
-    // No failure of the function, so it does not count.
-    let not_now = |why: String| plugin::Error::throttled(why, STANDINGS);
     for some in all.chunks_mut(OBSERVED) {
-        let asked = some.iter().map(|it| enforcement.observe(&it.asset.id()));
-        let asked = timeout_at(runtime, until, join_all(asked.collect::<Vec<_>>())).await;
-        let late = || {
-            not_now(format!(
-                "enforcement has not looked at all assets within {LOOKS:?}"
-            ))
-        };
-        for (required, found) in some.iter_mut().zip(asked.ok_or_else(late)?) {
-            let found = match found {
-                Ok(found) => found,
-                Err(observe::Error::Gone | observe::Error::ModelledOnly) => continue,
-                Err(error) => return Err(not_now(format!("{}: {error}", required.asset.id()))),
+        let asked = some
+            .iter()
+            .map(|it| enforcement.observe(&it.asset.id()))
+            .collect::<Vec<_>>();
+        let found = timeout_at(runtime, until, join_all(asked)).await;
+        let found = found.ok_or_else(|| {
+            let why = "enforcement has not looked at all assets in half of the call's time";
+            plugin::Error::throttled(why, STANDINGS)
+        })?;
+        for (required, found) in some.iter_mut().zip(found) {
+            let Ok(found) = found else {
+                continue;
             };
             required.as_of = required.as_of.min(found.as_of);
             if let Diff::InSync { observed, .. } | Diff::Differs { observed, .. } = found.diff {
@@ -172,16 +172,12 @@ async fn with_standings<R: Runtime>(
     runtime: &R,
     enforcement: Option<&dyn Enforcement>,
     mut all: Vec<Required>,
+    until: Mono,
 ) -> Result<Vec<Required>, plugin::Error> {
-    let now = runtime.now();
+    let until = until.min(runtime.now().mono + STANDINGS);
     if let Some(enforcement) = enforcement.filter(|_| !all.is_empty()) {
         let wanted: Vec<AssetId> = all.iter().map(|required| required.asset.id()).collect();
-        let told = timeout_at(
-            runtime,
-            now.mono + STANDINGS,
-            standings(enforcement, wanted),
-        )
-        .await;
+        let told = timeout_at(runtime, until, standings(enforcement, wanted)).await;
         let told = told.flatten();
         let told = told.ok_or_else(|| {
             // No failure of the function, so it does not count.

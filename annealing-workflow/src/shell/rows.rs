@@ -36,18 +36,19 @@ pub(super) async fn named<T: Record>(
     Ok(found)
 }
 
-/// The records of one kind whose names are one of `of`, a space and more, by the first and with the second part of their
-/// names. Of the records of others it reads a few for each gap between two of `of`, however many there are.
-pub(super) async fn beneath<T: Record>(
+/// What `keep` keeps of the records of one kind whose names are one of `of`, a space and more, by the first and with the
+/// second part of their names. Of the records of others it reads a few for each gap between two of `of`, however many there are.
+pub(super) async fn beneath<T: Record, U>(
     store: &dyn Store,
     partition: &PartitionId,
     of: &BTreeSet<String>,
-) -> Result<BTreeMap<String, Vec<(String, Stored<T>)>>, Error> {
+    keep: impl Fn(Stored<T>) -> U,
+) -> Result<BTreeMap<String, Vec<(String, U)>>, Error> {
     // The store sorts names with what follows them.
     let wanted: BTreeSet<String> = of.iter().map(|name| format!("{name} ")).collect();
     let all = record::range(partition, T::KIND);
     let start = format!("{}/{partition}/", T::KIND);
-    let mut found: BTreeMap<String, Vec<(String, Stored<T>)>> = BTreeMap::new();
+    let mut found: BTreeMap<String, Vec<(String, U)>> = BTreeMap::new();
     let mut next = wanted.first();
     while let Some(first) = next.take() {
         let mut rest = Some(all.after(&Key::from(format!("{start}{first}"))));
@@ -66,7 +67,7 @@ pub(super) async fn beneath<T: Record>(
                 }
                 let stored = record::decode(key, row)?;
                 let of = found.entry(of.to_owned()).or_default();
-                of.push((what.to_owned(), stored));
+                of.push((what.to_owned(), keep(stored)));
             }
             (rest, lot) = (page.rest, (2 * lot).min(LOT));
         }
@@ -108,7 +109,7 @@ mod tests {
             }
             block_on(store.commit(batch)).unwrap();
             let of: BTreeSet<String> = asked.iter().map(name).collect();
-            let found = block_on(beneath::<Count>(&store, &partition, &of)).unwrap();
+            let found = block_on(beneath(&store, &partition, &of, |it: Stored<Count>| it)).unwrap();
             for of in &of {
                 let prefix = format!("{of} ");
                 let expected = block_on(record::load_prefix::<Count>(&store, &partition, &prefix));

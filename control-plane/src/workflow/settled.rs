@@ -102,7 +102,8 @@ fn was_in_sync(standing: &Standing, content: Option<Digest>, at: &Incarnation) -
     }
 }
 
-/// Assets that do not get their newest content until a person gives a command or newer intent comes.
+/// Assets that a rollout which stopped, or went back, does not bring to their newest content. One that was in flight when the
+/// rollout stopped may still get it.
 struct Left {
     assets: BTreeSet<AssetId>,
     why: String,

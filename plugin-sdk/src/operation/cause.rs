@@ -62,6 +62,7 @@ pub enum StartCause {
         /// Name of the listener that started it.
         name: String,
         /// The execution, or the asset with the schedule or the watch, that the listener heard of.
+        #[serde(alias = "ended")]
         of: String,
     },
 }

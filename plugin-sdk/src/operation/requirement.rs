@@ -125,8 +125,8 @@ pub struct Required {
     /// The asset's state relative to its intent. `None`: it was not asked for, or enforcement does not know the asset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standing: Option<SyncState>,
-    /// What the asset has in production that matters to other assets. `None`: not asked for, no plugin enforces the asset, or
-    /// work on it is under way.
+    /// What the asset has in production that matters to other assets. `None`: not asked for, no plugin enforces the asset,
+    /// work on it is under way, or it cannot be compared with production.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed: Option<Observed>,
     /// Time at which the state was found; without a state, the time at which the asset was read.

@@ -165,13 +165,7 @@ fn r38_condition_is_measured_by_a_clock_that_is_never_set() {
 #[test]
 fn r38_asset_that_the_next_owner_cannot_look_at_is_in_its_condition_still() {
     let in_sync = on(On::status([StatusIs::InSync]).of(jobs()));
-    let held_up = [
-        Reason::Looking,
-        Reason::Failed,
-        Reason::Ownership,
-        Reason::Breaker,
-        Reason::Paused,
-    ];
+    let held_up = [Reason::Looking, Reason::Failed, Reason::Ownership];
     for reason in held_up {
         let mut world = World::new([], [keyed("notice")]);
         world.seal(&[("job/a", "1")]);
@@ -199,4 +193,24 @@ fn r38_asset_that_the_next_owner_cannot_look_at_is_in_its_condition_still() {
         world.sync();
         assert!(world.noticed().is_empty(), "{reason:?}");
     }
+}
+
+#[test]
+fn r38_asset_that_can_never_be_looked_at_is_noticed() {
+    let mut world = World::new([], [keyed("notice")]);
+    world.seal(&[("job/a", "1")]);
+    world.is_in_sync("job/a");
+    world.watch(WATCH, Some(&on_status()));
+    world.seal(&[("job/new", "1")]);
+    let since = world.now.wall;
+    for _ in 0..7 {
+        for reason in [Reason::Looking, Reason::Failed] {
+            let mut enforced = Enforced::new(Digest([0; 32]), out_of_sync(since));
+            enforced.reason = Some(reason);
+            world.told("job/new", Standing::Enforced(enforced));
+        }
+        world.pass(MINUTE / 6);
+    }
+    world.sync();
+    assert_eq!(world.noticed(), ["job/new"]);
 }

@@ -124,7 +124,15 @@ impl Members {
         if !self.all.contains(asset) {
             return;
         }
-        if self.untold.contains(asset) && is_unknown(standing) || says_no_health(is, standing) {
+        if self.untold.contains(asset) && is_unknown(standing) {
+            let fails = !is_queued(standing);
+            let holds = since.is_some() && !self.fresh.contains(asset);
+            // What cannot be looked at is out of sync, and in no condition that it was in before.
+            if !(fails && holds) {
+                return;
+            }
+        }
+        if says_no_health(is, standing) {
             return;
         }
         self.untold.remove(asset);
@@ -146,19 +154,18 @@ fn is_unknown(standing: &Standing) -> bool {
         Standing::Enforced(enforced) => {
             let out = matches!(enforced.state, SyncState::OutOfSync { .. });
             // Its first look may be held up, or fail.
-            let held_up = [
-                Reason::Looking,
-                Reason::Failed,
-                Reason::Ownership,
-                Reason::Breaker,
-                Reason::Paused,
-            ];
+            let held_up = [Reason::Looking, Reason::Failed, Reason::Ownership];
             out && enforced
                 .reason
                 .is_some_and(|reason| held_up.contains(&reason))
         }
         _ => false,
     }
+}
+
+/// Whether a look at the asset is to come or under way, and has not failed.
+fn is_queued(standing: &Standing) -> bool {
+    matches!(standing, Standing::Enforced(enforced) if enforced.reason != Some(Reason::Failed))
 }
 
 /// Whether the standing says nothing about the only condition that counts. An asset that is unhealthy is looked at and pushed

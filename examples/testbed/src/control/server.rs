@@ -215,7 +215,7 @@ async fn tell(
 }
 
 async fn acknowledge(handle: &Handle, asset: &AssetId, by: By) -> Result<(), Refused> {
-    match Trigger::of(handle, asset).await {
+    match Trigger::of(handle, asset).await? {
         Some(trigger) => {
             trigger
                 .told(handle, asset, ScheduleWord::Acknowledge, by)
@@ -232,7 +232,7 @@ async fn pause(
     by: By,
 ) -> Result<(), Refused> {
     if let Some(asset) = &asset
-        && let Some(trigger) = Trigger::of(handle, asset).await
+        && let Some(trigger) = Trigger::of(handle, asset).await?
     {
         if seconds.is_some() {
             let why =
@@ -247,7 +247,7 @@ async fn pause(
 
 async fn resume(handle: &Handle, asset: Option<AssetId>, by: By) -> Result<(), Refused> {
     if let Some(asset) = &asset
-        && let Some(trigger) = Trigger::of(handle, asset).await
+        && let Some(trigger) = Trigger::of(handle, asset).await?
     {
         return trigger.told(handle, asset, ScheduleWord::Resume, by).await;
     }

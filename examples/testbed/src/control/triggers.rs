@@ -12,15 +12,15 @@ pub(super) enum Trigger {
 }
 
 impl Trigger {
-    /// Returns what the asset starts operations by. None: it starts none, or this process does not own the partition.
-    pub(super) async fn of(handle: &Handle, asset: &AssetId) -> Option<Self> {
-        let schedules = handle.schedules().await.ok()?;
+    /// Returns what the asset starts operations by. None: it starts none.
+    pub(super) async fn of(handle: &Handle, asset: &AssetId) -> Result<Option<Self>, Refused> {
+        let schedules = handle.schedules().await?;
         if schedules.iter().any(|it| it.asset == *asset) {
-            return Some(Self::Schedule);
+            return Ok(Some(Self::Schedule));
         }
-        let watches = handle.watches().await.ok()?;
+        let watches = handle.watches().await?;
         let watches = watches.iter().any(|it| it.asset == *asset);
-        watches.then_some(Self::Watch)
+        Ok(watches.then_some(Self::Watch))
     }
 
     /// Gives it a word.
