@@ -140,7 +140,7 @@ fn r34_edit_that_is_made_twice_by_half_or_over_another_one_is_seen() {
 
 #[test]
 fn r36_step_that_is_done_before_production_has_its_edit_is_seen() {
-    assert_holds(&["R36"], 3150);
+    assert_holds(&["R36"], 3090);
     assert_caught(Bug::SettledBeforeRead, "R36");
     assert_caught(Bug::SettledNewestOnly, "R36");
 }

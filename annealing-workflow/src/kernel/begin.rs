@@ -347,6 +347,7 @@ impl Step {
         self.tries = 0;
         self.needs.clear();
         self.rounds = 0;
+        self.untold = 0;
         self.incarnation = None;
         self.under_way = false;
     }

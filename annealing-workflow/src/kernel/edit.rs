@@ -21,6 +21,8 @@ const MAKE: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// Wait before an edit of which it is not known whether it is made is made again.
 const EDIT_AGAIN: std::time::Duration = std::time::Duration::from_secs(5);
+/// Longest such wait.
+const EDIT_SELDOM: std::time::Duration = std::time::Duration::from_secs(300);
 
 /// Time until it is looked at again whether an edit that is to be undone is made.
 const UNDER_WAY: std::time::Duration = std::time::Duration::from_secs(1);
@@ -186,7 +188,7 @@ impl Lane {
     }
 
     /// Notes that it is not known whether an edit is made. The same edit is made again under its id, which makes it once;
-    /// what is not known is not called failed.
+    /// what is not known is not called failed. It is tried less often as it lasts, and a person may say what happened.
     pub(super) fn may_be_edited(
         &mut self,
         now: Now,
@@ -194,10 +196,15 @@ impl Lane {
         why: impl Into<String>,
         out: &mut Effects,
     ) {
-        if let Some(step) = self.step_mut(id) {
-            step.uncertain = true;
-        }
-        let again = plugin::Error::throttled(why, EDIT_AGAIN);
+        let Some(step) = self.step_mut(id) else {
+            return;
+        };
+        step.uncertain = true;
+        // Twice as long after each ten.
+        let wait = EDIT_AGAIN * 2_u32.pow((step.untold / 10).min(10));
+        let wait = wait.min(EDIT_SELDOM);
+        step.untold += 1;
+        let again = plugin::Error::throttled(why, wait);
         self.failed(now, id, &again, out);
     }
 
@@ -218,6 +225,7 @@ impl Lane {
         step.failures = 0;
         step.error = None;
         step.uncertain = false;
+        step.untold = 0;
         step.incarnation = latest.or(step.incarnation);
         let (mut edits, mut starts) = (Vec::new(), Vec::new());
         if let Some(edit) = &mut step.edit {

@@ -110,6 +110,11 @@ impl Lane {
                     step.attempt
                 ),
             ),
+            Phase::Delayed(_) if step.is_open_for_a_word() => (
+                WaitFor::Time,
+                "the next attempt, because it is not known whether the edit is made; or settle it"
+                    .to_owned(),
+            ),
             Phase::Delayed(why) => delayed(why, step),
             Phase::Parked(key) => self.claimed(key),
             Phase::Editing(_) => (WaitFor::Call, "the edit of a source to be made".to_owned()),

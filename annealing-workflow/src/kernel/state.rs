@@ -83,6 +83,8 @@ pub(super) struct Step {
     pub(super) attempt: u32,
     pub(super) failures: u32,
     pub(super) deaths: u32,
+    /// Number of attempts in a row, of this owner, after which it was not known whether the edit is made.
+    pub(super) untold: u32,
     pub(super) error: Option<String>,
     /// Number of attempts of the present action.
     pub(super) tries: u32,
@@ -190,6 +192,14 @@ impl Step {
         self.open_edit().is_some_and(|edit| edit.assets.is_none())
     }
 
+    /// Whether a person may say what has happened: nothing is in flight, and it is not known whether the last call or the
+    /// edit took effect.
+    pub(super) fn is_open_for_a_word(&self) -> bool {
+        let may_be_edited = self.uncertain && self.edit_may_come();
+        self.phase == Phase::Unsettled
+            || may_be_edited && matches!(self.phase, Phase::Delayed(Why::Failed))
+    }
+
     /// The changes of intent that the present action has yet to make or to wait for.
     pub(super) fn open_edit(&self) -> Option<&StepEdit> {
         self.edit.as_deref().filter(|edit| !edit.over)
@@ -203,6 +213,7 @@ impl Step {
             attempt: 0,
             failures: 0,
             deaths: 0,
+            untold: 0,
             error: None,
             tries: 0,
             phase: Phase::Rests,

@@ -13,7 +13,7 @@ use super::{
     operate::Operating,
     refused::Refused,
     say::{Say, Settled},
-    state::{Execution, ExecutionNo, Phase, StepId},
+    state::{Execution, ExecutionNo, Phase, Step, StepId},
 };
 use crate::record::{Entry, KeyRecord, Said, What};
 
@@ -297,10 +297,7 @@ impl Lane {
             machine: machine.clone(),
             settled: settled.clone(),
         };
-        if self
-            .step_of(id)
-            .is_none_or(|step| step.phase != Phase::Unsettled)
-        {
+        if !self.step_of(id).is_some_and(Step::is_open_for_a_word) {
             return Err(self.unfit(id, &word()));
         }
         let Some(execution) = self.live.get(&no) else {

@@ -111,11 +111,11 @@ impl<R: Runtime> Handle<R> {
     /// Starts an execution, or finds the one that the same key has started. Returns once it is durable.
     ///
     /// Works in every process that has the store, as all commands to workflows do: one that does not own the partition hands
-    /// the command to the owner through the store. An owner handles it once, and answers as it does in its own
-    /// process; that takes up to 5 s if hints of the store do not reach the owner. If no owner has taken the command for 30 s, it is withdrawn
-    /// ([`AskError::Withdrawn`]: nothing was changed, and nothing will be). If one has taken it and has not answered for
-    /// another 30 s, it is kept ([`AskError::Unanswered`]): it is handled at most ten minutes after it was given, or never; the
-    /// time is told by the clock of the process that gave it, so a clock that is wrong by minutes changes that.
+    /// the command to the owner through the store. An owner handles it once, and answers as it does in its own process; that
+    /// takes up to 5 s if hints of the store do not reach the owner. If no owner has taken the command for 30 s, it is
+    /// withdrawn ([`AskError::Withdrawn`]: nothing was changed, and nothing will be). If one has taken it and has not answered
+    /// for another 30 s, it is kept ([`AskError::Unanswered`]): it is handled at most ten minutes after it was given, or never;
+    /// the time is told by the clock of the process that gave it, so a clock that is wrong by minutes changes that.
     ///
     /// # Errors
     /// If the start does not fit, such as an unknown workflow or the key of an execution with another input; if there is no

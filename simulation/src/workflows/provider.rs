@@ -205,6 +205,7 @@ impl Drop for Open {
         let number = self.number;
         state.flows.calls[number].open = false;
         let node = state.flows.calls[number].node;
+        let late = state.is_late(number);
         let (key, token) = {
             let call = &state.flows.calls[number];
             (call.key.clone(), call.fence.token.0)
@@ -219,19 +220,27 @@ impl Drop for Open {
                 state.flows.deaths.remove(&key);
                 *state.flows.failures.entry(key).or_default() += 1;
             }
+            // Its owner may have noted in its last moment that there was no answer in time. Then nothing was in flight.
+            false if late => {}
             false => *state.flows.deaths.entry(key).or_default() += 1,
         }
     }
 }
 
 impl State {
+    /// Whether the time of a call is over, or nearly so.
+    fn is_late(&self, number: usize) -> bool {
+        let call = &self.flows.calls[number];
+        self.now.since(call.begun) + MOMENT >= call.left
+    }
+
     /// A call returns to its process.
     fn call_returns(&mut self, number: usize, answer: &Reply) {
+        let late = self.is_late(number);
         let call = &mut self.flows.calls[number];
         call.open = false;
         call.known = !matches!(answer, Err(plugin::Error::Unknown { .. }));
         let (key, token) = (call.key.clone(), call.fence.token.0);
-        let late = self.now.since(call.begun) + MOMENT >= call.left;
         self.flows.deaths.remove(&key);
         let failures = self.flows.failures.entry(key.clone()).or_default();
         match answer {

@@ -313,3 +313,55 @@ fn r34_edit_that_may_have_been_made_is_not_called_failed_by_a_clock() {
     let states = world.ended("schema", "3").states.clone();
     assert_eq!(states[&"expand".into()].as_str(), "expired");
 }
+
+/// A world with an edit that may have been made, whose source does not answer any more.
+fn jammed() -> World {
+    let mut world = migration();
+    world.answer("set-schema", Ok(edit("version", 2, 3).done()));
+    world.sync();
+    world.edited(Err(plugin::Error::unknown("the disk is gone")));
+    world.sync();
+    world
+}
+
+#[test]
+fn r34_edit_that_may_have_been_made_is_tried_seldom_and_ends_by_a_word() {
+    let no_answer = || Err(plugin::Error::transient("the source does not answer"));
+    let mut world = jammed();
+    let mut tries = 0;
+    for _ in 0..24 * 60 {
+        world.pass(Duration::from_secs(60));
+        world.sync();
+        if !world.edits.is_empty() {
+            world.edited(no_answer());
+            world.sync();
+            tries += 1;
+        }
+    }
+    assert!((200..500).contains(&tries), "{tries} in a day");
+    let shown = world.shown("schema", "3");
+    let wait = shown.machine("expand").unwrap().wait.as_ref().unwrap();
+    assert!(wait.why.contains("or settle it"), "{wait:?}");
+    let id = shown.id;
+    assert!(matches!(
+        world.say(&id, Say::skip("expand", "done")),
+        Reply::Refused(_)
+    ));
+    assert_eq!(
+        world.say(&id, Say::settle("expand", "failed")),
+        Reply::Taken
+    );
+    world.sync();
+    assert_eq!(world.outcome("schema", "3"), Some(Outcome::Failed));
+
+    // A person who says that it was not made lets it fail as any other.
+    let mut world = jammed();
+    let id = world.shown("schema", "3").id;
+    assert_eq!(world.say(&id, Say::again("expand")), Reply::Taken);
+    for _ in 0..5 {
+        world.sync();
+        world.edited(no_answer());
+        world.pass(Duration::from_secs(20));
+    }
+    assert_eq!(world.outcome("schema", "3"), Some(Outcome::Failed));
+}

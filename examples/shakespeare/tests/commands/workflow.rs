@@ -69,6 +69,12 @@ fn season_is_started_explained_answered_and_restarted() {
 fn refuses_words_that_do_not_fit(town: &Shell, id: &str) {
     let ended = town.say(&["workflow", "list", "--ended"]).text;
     assert_eq!(ended, "no ended execution is kept\n");
+    let settled = town.say(&["workflow", "settle", id, "go", "yes"]);
+    assert!(
+        !settled.good && settled.text.contains("does not fit"),
+        "{}",
+        settled.text
+    );
     let skipped = town.say(&["workflow", "skip", id, "go", "perhaps"]);
     assert!(
         !skipped.good && skipped.text.contains("perhaps"),

@@ -88,6 +88,17 @@ pub enum Verb {
         #[command(flatten)]
         signed: Signed,
     },
+    /// Say what has happened in a call or an edit whose outcome is not known.
+    Settle {
+        /// Id of the execution.
+        id: ExecutionId,
+        /// The machine that made it.
+        machine: MachineName,
+        /// The outcome of its action, such as `done`. Without it: it took no effect, and is made again.
+        outcome: Option<StateName>,
+        #[command(flatten)]
+        signed: Signed,
+    },
     /// End the action of a machine with an outcome, without a call of its function.
     Skip {
         /// Id of the execution.
@@ -148,6 +159,12 @@ pub(super) async fn workflow(place: &Place, verb: Verb) -> Result<(), Failure> {
             machine,
             signed,
         } => (id, WordToExecution::Replay(machine), signed),
+        Verb::Settle {
+            id,
+            machine,
+            outcome,
+            signed,
+        } => (id, WordToExecution::Settle { machine, outcome }, signed),
         Verb::Skip {
             id,
             machine,

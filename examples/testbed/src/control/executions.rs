@@ -70,6 +70,13 @@ pub enum WordToExecution {
     Restart(Vec<MachineName>),
     /// Calls a function again that is parked, because the control plane died while it was in flight.
     Replay(MachineName),
+    /// Says what has happened in a call or an edit whose outcome is not known.
+    Settle {
+        /// The machine that made it.
+        machine: MachineName,
+        /// The outcome of its action. None: it took no effect, and is made again.
+        outcome: Option<StateName>,
+    },
     /// Ends the action of a machine with one of its outcomes, without a call.
     Skip {
         /// The machine whose action ends.
@@ -86,6 +93,10 @@ impl From<WordToExecution> for Say {
             WordToExecution::Cancel => Self::Cancel,
             WordToExecution::Restart(machines) => Self::Restart(machines),
             WordToExecution::Replay(machine) => Self::Replay(machine),
+            WordToExecution::Settle { machine, outcome } => match outcome {
+                Some(outcome) => Self::settle(machine, outcome),
+                None => Self::again(machine),
+            },
             WordToExecution::Skip { machine, outcome } => Self::Skip { machine, outcome },
         }
     }
