@@ -103,8 +103,6 @@ pub(crate) struct Watched {
     pub(crate) own: BTreeMap<(Watch, usize), BTreeSet<(Content, Content)>>,
     /// When each field was set last.
     pub(crate) set: [Instant; FIELDS.len()],
-    /// When the workflows of the newest owner began.
-    pub(crate) owned: Instant,
     /// When each asset may have left its state in production last, by number.
     pub(crate) stirred: BTreeMap<usize, Instant>,
     /// When a push of each asset took effect last, by number.

@@ -109,7 +109,6 @@ impl State {
     fn owner_begins(&mut self, token: u64) {
         if token > self.flows.owner {
             self.flows.owner = token;
-            self.flows.watched.owned = self.now;
         }
     }
 

@@ -215,9 +215,7 @@ impl State {
         let now = self.now;
         let watched = &mut self.flows.watched;
         let before = watched.fired.insert(at, now);
-        // Enforcement may tell a new owner that an asset is out of sync, because pushes are paused for example, before it
-        // has looked at it. So the condition may seem to be over after a takeover.
-        let stirred = watched.stirred.get(&at).copied().max(Some(watched.owned));
+        let stirred = watched.stirred.get(&at).copied();
         match before {
             Some(before) if stirred.is_none_or(|stirred| stirred + LATE < before) => {
                 let what = format!("asset/{at:02} has been in sync since the run at {before:?}");
