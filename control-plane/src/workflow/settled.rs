@@ -16,8 +16,10 @@ use prodspec_model::{AssetId, Digest, Incarnation, IncarnationNo, addons::Rollou
 
 use crate::shared::Shared;
 
-/// Wait before a policy group is looked at again that rests, or gives no answer.
+/// First wait before a policy group is looked at again that rests, or gives no answer. It doubles.
 const AGAIN: Duration = Duration::from_secs(1);
+/// Longest such wait.
+const SELDOM: Duration = Duration::from_secs(30);
 
 /// Waits until each asset was found in sync at an incarnation of a run that starts now, or a newer one, or until one of
 /// them does not get there. `None`: the ownership has ended.
@@ -115,12 +117,14 @@ fn left_behind<R: Runtime>(
     policy: AssetId,
     at: IncarnationNo,
 ) -> impl Stream<Item = Left> + Send {
-    stream::unfold((shared, policy), move |(shared, policy)| async move {
+    let begin = (shared, policy, AGAIN);
+    stream::unfold(begin, move |(shared, policy, mut wait)| async move {
         loop {
             let left = at_rest(&shared, &policy, at).await;
-            shared.runtime.sleep(AGAIN).await;
+            shared.runtime.sleep(wait).await;
+            wait = (wait * 2).min(SELDOM);
             if let Some(left) = left {
-                return Some((left, (shared, policy)));
+                return Some((left, (shared, policy, wait)));
             }
         }
     })

@@ -34,6 +34,26 @@ pub fn say_json(data: &impl Serialize) -> serde_json::Result<()> {
     Ok(())
 }
 
+/// Prints a list: as JSON, or the lines of each element, or that there is `none`.
+///
+/// # Errors
+/// When the list cannot be written as JSON.
+pub fn say_list<T: Serialize>(
+    all: &[T],
+    json: bool,
+    none: &str,
+    lines: impl Fn(&T) -> Vec<String>,
+) -> serde_json::Result<()> {
+    if json {
+        return say_json(&all);
+    }
+    if all.is_empty() {
+        say(none);
+    }
+    say_all(all.iter().flat_map(lines));
+    Ok(())
+}
+
 /// Prints a line on standard error, with control characters made visible.
 pub fn complain(line: impl Display) {
     let _ = writeln!(io::stderr().lock(), "{}", shown(&line.to_string()));

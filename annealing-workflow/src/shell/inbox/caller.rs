@@ -154,7 +154,17 @@ impl<R: Runtime> Inbox<R> {
     /// Gives a command and waits for its answer.
     async fn ask(&self, asked: Asked, by: By) -> Result<Answered, AskError> {
         let (store, runtime) = (&self.0.store, &self.0.runtime);
-        self.has_room().await?;
+        let cancels = matches!(
+            asked,
+            Asked::Say {
+                word: Say::Cancel,
+                ..
+            }
+        );
+        // A cancel always fits (R30).
+        if !cancels {
+            self.has_room().await?;
+        }
         // From before the command, so that no hint is lost between them.
         let mut hints = store.watch(answers(&self.0.partition));
         let written = self.write(&asked, by).await?;

@@ -5,12 +5,7 @@ use control_plane::{
     workflow::{Counts, ExecutionId, Paused, ScheduleState, WatchState},
 };
 
-use crate::{
-    control::client::Control,
-    place::Place,
-    program::Failure,
-    voice::{say, say_all, say_json},
-};
+use crate::{control::client::Control, place::Place, program::Failure, voice::say_list};
 
 /// Prints all schedules.
 ///
@@ -18,14 +13,7 @@ use crate::{
 /// When no control plane is running.
 pub(super) async fn schedules(place: &Place, json: bool) -> Result<(), Failure> {
     let all = Control::find(place).await?.schedules().await?;
-    if json {
-        say_json(&all)?;
-    } else if all.is_empty() {
-        say("there are no schedules");
-    } else {
-        say_all(all.iter().flat_map(schedule));
-    }
-    Ok(())
+    Ok(say_list(&all, json, "there are no schedules", schedule)?)
 }
 
 /// Prints all watches.
@@ -34,14 +22,7 @@ pub(super) async fn schedules(place: &Place, json: bool) -> Result<(), Failure> 
 /// When no control plane is running.
 pub(super) async fn watches(place: &Place, json: bool) -> Result<(), Failure> {
     let all = Control::find(place).await?.watches().await?;
-    if json {
-        say_json(&all)?;
-    } else if all.is_empty() {
-        say("there are no watches");
-    } else {
-        say_all(all.iter().flat_map(watch));
-    }
-    Ok(())
+    Ok(say_list(&all, json, "there are no watches", watch)?)
 }
 
 fn schedule(state: &ScheduleState) -> Vec<String> {

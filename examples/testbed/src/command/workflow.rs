@@ -12,7 +12,7 @@ use crate::{
     control::{Shown, StartWorkflow, Word, WordToExecution, client::Control},
     place::Place,
     program::Failure,
-    voice::{say, say_all, say_json},
+    voice::{say, say_all, say_json, say_list},
 };
 
 /// The subcommands of `workflow`.
@@ -189,33 +189,18 @@ async fn begin(place: &Place, start: &StartWorkflow) -> Result<(), Failure> {
 
 async fn list(place: &Place, json: bool) -> Result<(), Failure> {
     let all = Control::find(place).await?.executions().await?;
-    if json {
-        say_json(&all)?;
-    } else if all.is_empty() {
-        say("no execution is live");
-    } else {
-        for execution in &all {
-            say(heading(execution));
-            say_all(
-                execution.waits().map(|(machine, wait)| {
-                    format!("  {:<12} {}", machine.name.as_str(), waits(wait))
-                }),
-            );
-        }
-    }
-    Ok(())
+    let lines = |execution: &Execution| {
+        let waits = execution.waits();
+        let waits = waits
+            .map(|(machine, wait)| format!("  {:<12} {}", machine.name.as_str(), waits_for(wait)));
+        std::iter::once(heading(execution)).chain(waits).collect()
+    };
+    Ok(say_list(&all, json, "no execution is live", lines)?)
 }
 
 async fn list_ended(place: &Place, json: bool) -> Result<(), Failure> {
     let all = Control::find(place).await?.ended_executions().await?;
-    if json {
-        say_json(&all)?;
-    } else if all.is_empty() {
-        say("no ended execution is kept");
-    } else {
-        say_all(all.iter().flat_map(states));
-    }
-    Ok(())
+    Ok(say_list(&all, json, "no ended execution is kept", states)?)
 }
 
 async fn explain(place: &Place, id: &ExecutionId, json: bool) -> Result<(), Failure> {
@@ -257,13 +242,13 @@ fn machines(execution: &Execution) -> Vec<String> {
         execution
             .wait
             .iter()
-            .map(|wait| format!("  {}", waits(wait))),
+            .map(|wait| format!("  {}", waits_for(wait))),
     );
     for machine in &execution.machines {
         let name = machine.name.as_str();
         let mut line = format!("  {name:<12} {}", machine.state);
         if let Some(wait) = &machine.wait {
-            line.push_str(&format!(": {}", waits(wait)));
+            line.push_str(&format!(": {}", waits_for(wait)));
         }
         lines.push(line);
         let error = machine.error.iter();
@@ -289,7 +274,7 @@ fn states(ended: &Ended) -> Vec<String> {
     lines
 }
 
-fn waits(wait: &Wait) -> String {
+fn waits_for(wait: &Wait) -> String {
     let look = wait.next_look.map(|at| format!(", until {at:.0}"));
     format!(
         "{}, since {:.0}{}",

@@ -16,8 +16,8 @@ use super::{
     answer::{Answer, Peer, Shared, spoken},
 };
 
-/// Maximum number of ended executions in one answer.
-const MOST_ENDED: usize = 1000;
+/// Number of ended executions that are read at once.
+const PAGE: usize = 1000;
 
 /// The start of an execution, as an operator asks for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -146,10 +146,21 @@ async fn executions(State(shared): State<Shared>) -> Answer<Vec<Execution>> {
     Ok(Json(shared.handle.executions().await?))
 }
 
-/// Returns those that have ended, the newest last: of each workflow, those of the smallest numbers that are kept.
+/// Returns all that have ended and are kept, the newest last.
 async fn ended(State(shared): State<Shared>) -> Answer<Vec<Ended>> {
-    let all = shared.handle.ended_executions(None, None, MOST_ENDED).await;
-    let mut all = all?;
+    let mut all: Vec<Ended> = Vec::new();
+    loop {
+        let after = all.last().map(|last| last.id.clone());
+        let page = shared
+            .handle
+            .ended_executions(None, after.as_ref(), PAGE)
+            .await?;
+        let is_last = page.len() < PAGE;
+        all.extend(page);
+        if is_last {
+            break;
+        }
+    }
     all.sort_by_key(|ended| ended.ended);
     Ok(Json(all))
 }
