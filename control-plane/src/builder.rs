@@ -305,6 +305,12 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
         self.lanes(|builder| builder.dispatch(|_| stack))
     }
 
+    /// Declares that all layers of [`dispatch`](Self::dispatch) answer from memory, without waiting and without blocking
+    /// their thread. See [`WorkflowsBuilder::dispatch_in_memory`].
+    pub fn dispatch_in_memory(self) -> Self {
+        self.lanes(WorkflowsBuilder::dispatch_in_memory)
+    }
+
     /// Sets limits and timings of workflows.
     pub fn workflow_config(self, config: annealing_workflow::Config) -> Self {
         self.lanes(|builder| builder.config(config))

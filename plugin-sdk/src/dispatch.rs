@@ -73,7 +73,7 @@ pub struct DispatchRequest {
     pub function: Option<Arc<str>>,
     /// Labels of the execution, such as `app`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub labels: BTreeMap<String, String>,
+    pub labels: Arc<BTreeMap<String, String>>,
     /// The reason why the execution was started.
     pub cause: StartCause,
     /// The class by cause: [`Class::of`]. The base service answers with it.
@@ -112,7 +112,7 @@ impl DispatchRequest {
             execution,
             step: None,
             function: None,
-            labels: BTreeMap::new(),
+            labels: Arc::default(),
             class: Class::of(&cause, false, false),
             cause,
             attempt: 0,
@@ -134,7 +134,7 @@ impl DispatchRequest {
 
     crate::setters! {
         /// Sets the labels of the execution.
-        labels: BTreeMap<String, String>,
+        labels: Arc<BTreeMap<String, String>>,
         /// Sets the number of the attempt, from 1.
         attempt: u32,
         /// Sets the time since which the attempt is due.

@@ -58,10 +58,10 @@ pub struct Stored<R> {
 
 /// Returns the key of the record `name` of `partition`: `kind/partition/name`, or `kind/partition` if `name` is empty.
 pub fn key(partition: &PartitionId, kind: &str, name: &str) -> Key {
-    if name.is_empty() {
-        format!("{kind}/{partition}").into()
-    } else {
-        format!("{kind}/{partition}/{name}").into()
+    let partition = partition.as_str();
+    match name {
+        "" => [kind, "/", partition].concat().into(),
+        name => [kind, "/", partition, "/", name].concat().into(),
     }
 }
 

@@ -116,7 +116,9 @@ mod tests {
     const ONE_A_MINUTE: Quota = Quota::new(1, Duration::from_secs(60));
 
     fn start() -> DispatchRequest {
-        dispatch_request().labels([("app".to_owned(), "shop".to_owned())].into())
+        dispatch_request().labels(std::sync::Arc::new(
+            [("app".to_owned(), "shop".to_owned())].into(),
+        ))
     }
 
     fn step() -> DispatchRequest {

@@ -13,7 +13,9 @@ use tower_layer::Layer;
 use super::*;
 
 fn start() -> DispatchRequest {
-    dispatch_request().labels([("app".to_owned(), "shop".to_owned())].into())
+    dispatch_request().labels(std::sync::Arc::new(
+        [("app".to_owned(), "shop".to_owned())].into(),
+    ))
 }
 
 fn step() -> DispatchRequest {

@@ -98,8 +98,8 @@ impl Lane {
             step.phase = Phase::Due;
             step.alarm = None;
             step.woken = Some(key);
-            let (class, age, wake) = (step.class, step.age(), step.wake());
-            self.agenda.set(id, wake);
+            let (class, age) = (step.class, step.age());
+            self.list(id);
             self.ready.insert(class, age, id);
         }
     }
@@ -167,8 +167,8 @@ impl Lane {
         };
         step.phase = Phase::Parked(key.clone());
         step.alarm = Some(now.mono + AGAIN);
-        let (class, age, wake) = (step.class, step.age(), step.wake());
-        self.agenda.set(id, wake);
+        let (class, age) = (step.class, step.age());
+        self.list(id);
         self.parked.entry(key).or_default().insert(class, age, id);
     }
 

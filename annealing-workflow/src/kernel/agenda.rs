@@ -1,43 +1,45 @@
 //! The times at which steps have to be looked at.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use plugin_sdk::Mono;
 
-use super::state::StepId;
+use super::{Lane, state::StepId};
 
-/// At most one time per step.
+/// The times, in order. The one of a step is [`Step::listed`](super::state::Step::listed).
 #[derive(Debug, Default)]
-pub(super) struct Agenda {
-    order: BTreeSet<(Mono, StepId)>,
-    times: BTreeMap<StepId, Mono>,
-}
+pub(super) struct Agenda(BTreeSet<(Mono, StepId)>);
 
 impl Agenda {
-    /// Sets, or removes, the time of a step.
-    pub(super) fn set(&mut self, step: StepId, at: Option<Mono>) {
-        let before = match at {
-            Some(at) => self.times.insert(step, at),
-            None => self.times.remove(&step),
-        };
-        if let Some(before) = before {
-            self.order.remove(&(before, step));
-        }
-        if let Some(at) = at {
-            self.order.insert((at, step));
-        }
-    }
-
     /// The earliest time of all.
     pub(super) fn first(&self) -> Option<Mono> {
-        self.order.first().map(|(at, _)| *at)
+        self.0.first().map(|(at, _)| *at)
     }
 
     /// Removes and returns a step whose time has come.
     pub(super) fn pop(&mut self, now: Mono) -> Option<StepId> {
-        let &(at, step) = self.order.first().filter(|(at, _)| *at <= now)?;
-        self.order.remove(&(at, step));
-        self.times.remove(&step);
+        let &(_, step) = self.0.first().filter(|(at, _)| *at <= now)?;
+        self.0.pop_first();
         Some(step)
+    }
+}
+
+impl Lane {
+    /// Lists a step for the time at which it has to be looked at, or takes it from the list.
+    pub(super) fn list(&mut self, id: StepId) {
+        let Some(step) = self.step_mut(id) else {
+            return;
+        };
+        let at = step.wake();
+        let before = std::mem::replace(&mut step.listed, at);
+        if before == at {
+            return;
+        }
+        if let Some(before) = before {
+            self.agenda.0.remove(&(before, id));
+        }
+        if let Some(at) = at {
+            self.agenda.0.insert((at, id));
+        }
     }
 }

@@ -327,7 +327,7 @@ impl Lane {
         step.reach = None;
         let claims = std::mem::take(&mut step.claims);
         let woken = step.woken.take();
-        self.agenda.set(id, None);
+        self.list(id);
         self.claims.rates.forget(&id);
         self.freed.extend(woken);
         for claim in &claims {

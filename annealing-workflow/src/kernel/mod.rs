@@ -116,7 +116,8 @@ pub struct Settings {
 pub struct Lane {
     settings: Settings,
     token: FencingToken,
-    live: BTreeMap<ExecutionNo, Execution>,
+    /// Boxed, because the nodes of the map are half full.
+    live: BTreeMap<ExecutionNo, Box<Execution>>,
     ids: BTreeMap<ExecutionId, ExecutionNo>,
     /// The keys of live executions.
     keys: BTreeMap<(WorkflowName, Arc<str>), ExecutionNo>,
@@ -399,8 +400,7 @@ impl Lane {
         step.phase = phase;
         step.since = (now.mono, now.wall);
         step.alarm = alarm;
-        let wake = step.wake();
-        self.agenda.set(id, wake);
+        self.list(id);
         if edits {
             self.editing.insert(id);
         } else if self.editing.remove(&id) {
@@ -414,9 +414,10 @@ impl Lane {
             return;
         };
         let (class, age) = (step.class, step.age());
-        match step.phase.clone() {
+        match &step.phase {
             Phase::Due => drop(self.ready.remove(class, age, id)),
             Phase::Parked(key) => {
+                let key = key.clone();
                 if let Some(queue) = self.parked.get_mut(&key) {
                     queue.remove(class, age, id);
                     if queue.is_empty() {

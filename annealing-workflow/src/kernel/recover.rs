@@ -175,7 +175,7 @@ impl Lane {
         }
         self.ids.insert(execution.id.clone(), no);
         let machines: Vec<_> = execution.workflow.numbers().collect();
-        self.live.insert(no, execution);
+        self.live.insert(no, Box::new(execution));
         for (id, phase, alarm) in phases {
             self.enter(now, id, phase, alarm);
         }

@@ -233,7 +233,7 @@ impl Lane {
         self.log.entry(no).or_default().push(started);
         let machines: Vec<_> = execution.workflow.numbers().collect();
         self.ids.insert(id, no);
-        self.live.insert(no, execution);
+        self.live.insert(no, Box::new(execution));
         self.live_changed.insert(no);
         out.urgent = true;
         match self.settings.dispatches {

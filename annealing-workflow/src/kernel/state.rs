@@ -93,6 +93,8 @@ pub(super) struct Step {
     pub(super) since: (Mono, Timestamp),
     /// When the phase ends by itself. `None`: it does not.
     pub(super) alarm: Option<Mono>,
+    /// The time in the agenda at which the step is looked at.
+    pub(super) listed: Option<Mono>,
     /// When all attempts together are over. `None`: there is no such limit.
     pub(super) expires: Option<Mono>,
     pub(super) class: Class,
@@ -219,6 +221,7 @@ impl Step {
             phase: Phase::Rests,
             since,
             alarm: None,
+            listed: None,
             expires: None,
             class: Class::New,
             due: None,

@@ -75,7 +75,7 @@ impl Lane {
             let over = |execution: &Execution| {
                 execution.is_over() || hasty && execution.has_only_calls_in_flight()
             };
-            if self.live.get(&id).is_some_and(over) {
+            if self.live.get(&id).is_some_and(|it| over(it)) {
                 self.end(now, id, out);
             }
         }

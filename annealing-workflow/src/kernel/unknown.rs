@@ -233,12 +233,12 @@ impl Lane {
             let Some(step) = self.step_mut(id) else {
                 continue;
             };
+            step.listed = None;
             let expired = step.ends().is_some_and(|at| at <= now.mono);
             if step.alarm.is_some_and(|at| at <= now.mono) {
                 step.alarm = None;
             } else if !expired {
-                let wake = step.wake();
-                self.agenda.set(id, wake);
+                self.list(id);
                 continue;
             }
             self.fired(now, id, expired, out);

@@ -44,7 +44,7 @@ pub struct Live {
     pub chain: Vec<String>,
     /// Labels of the start.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub labels: BTreeMap<String, String>,
+    pub labels: Arc<BTreeMap<String, String>>,
     /// Time at which it was started.
     pub started: Timestamp,
     /// Set if cancelling it was asked for.

@@ -33,6 +33,8 @@ pub struct Workflows<R> {
     pub(crate) functions: BTreeMap<Arc<str>, Arc<dyn OperationFunction>>,
     pub(crate) probes: BTreeMap<Arc<str>, Arc<dyn Probe>>,
     pub(crate) dispatch: Stack<DispatchRequest, Dispatch>,
+    /// Whether its layers answer from memory.
+    pub(crate) dispatch_in_memory: bool,
     pub(crate) listeners: Vec<Listener>,
     /// Changes when something was added to the feed.
     pub(crate) told: watch::Sender<()>,
@@ -98,6 +100,7 @@ impl<R: Runtime> Workflows<R> {
             functions: BTreeMap::new(),
             probes: BTreeMap::new(),
             dispatch: stack(ByCause),
+            dispatch_in_memory: false,
             listeners: Vec::new(),
             told: watch::Sender::new(()),
         })
@@ -160,6 +163,15 @@ impl<R: Runtime> WorkflowsBuilder<R> {
     ) -> Self {
         self.0.settings.dispatches = true;
         self.0.dispatch = stack(layers(ByCause));
+        self
+    }
+
+    /// Declares that all layers of the dispatch stack answer from memory, without waiting and without blocking their
+    /// thread, as those of `annealing-checks` do: they are then asked inside the loop of the workflows and cost no task. A
+    /// layer that blocks nevertheless stops the loop. A question that has no answer at once is asked outside of the loop.
+    /// Default: they are asked outside of the loop.
+    pub fn dispatch_in_memory(mut self) -> Self {
+        self.0.dispatch_in_memory = true;
         self
     }
 

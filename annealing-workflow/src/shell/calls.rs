@@ -1,20 +1,21 @@
 //! The calls of the kernel: functions, probes and the dispatch stack. They are code of users and run in tasks beside the
-//! loop.
+//! loop, except those that say that they answer from memory. The kernel ends a call that has no answer in time.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
-use control_plane_runtime::{Runtime, call};
+use control_plane_runtime::{Runtime, catch_panic_in};
 use control_plane_store::record::Rewrites;
 use futures::{
     channel::mpsc::UnboundedSender,
-    future::{AbortHandle, abortable},
+    future::{AbortHandle, BoxFuture, abortable},
 };
 use plugin_sdk::{
-    Enforcement,
+    DispatchRequest, Enforcement,
     operation::{EffectKey, Probed, Ran, Start},
     plugin, with_causes,
 };
@@ -26,8 +27,8 @@ use crate::{
     kernel::{Call, CallNo, Event, Run},
 };
 
-/// Time for an answer of a probe or of the dispatch stack.
-const LOOK: Duration = Duration::from_secs(10);
+/// Why a call has no answer although it has ended.
+const PANICKED: &str = "it panicked";
 
 /// Makes the calls of one ownership. Those in flight are dropped with it.
 pub(super) struct Calls<R> {
@@ -38,7 +39,7 @@ pub(super) struct Calls<R> {
     latest: Incarnation,
     /// Older incarnations that calls in flight read.
     older: BTreeMap<IncarnationNo, Incarnation>,
-    in_flight: Arc<Mutex<BTreeMap<CallNo, AbortHandle>>>,
+    in_flight: BTreeMap<CallNo, AbortHandle>,
 }
 
 impl<R: Runtime> Calls<R> {
@@ -56,7 +57,7 @@ impl<R: Runtime> Calls<R> {
             intent,
             latest,
             older: BTreeMap::new(),
-            in_flight: Arc::default(),
+            in_flight: BTreeMap::new(),
         }
     }
 
@@ -76,37 +77,47 @@ impl<R: Runtime> Calls<R> {
         self.older.retain(|no, _| used.contains(no));
     }
 
-    pub(super) fn make(&self, call: Call) {
+    pub(super) fn make(&mut self, call: Call) {
         match call {
             Call::Run(no, run) => self.run(no, *run),
             Call::Probe(no, function, key) => self.probe(no, &function, key),
-            Call::Dispatch(no, request) => {
-                let reader = plugin_sdk::IncarnationReader::new(self.latest.clone());
-                let (workflows, request) = (self.workflows.clone(), request.reader(reader));
-                self.spawn(no, async move {
-                    let asked = {
-                        let workflows = workflows.clone();
-                        async move { workflows.dispatch.call(request).await }
-                    };
-                    let until = workflows.runtime.now().mono + LOOK;
-                    let answer = match call_until(&workflows, until, asked).await {
-                        Ok(Ok(dispatch)) => Ok(dispatch),
-                        Ok(Err(error)) => Err(with_causes(&*error)),
-                        Err(none) => Err(none),
-                    };
-                    Event::Dispatched(no, answer)
-                });
-            }
+            Call::Dispatch(no, request) => self.dispatch(no, *request),
             Call::Edit(no, edit) => self.edit(no, *edit),
             Call::Settle(no, edit) => self.settle(no, *edit),
             Call::Release(holder) => self.release(holder),
             Call::Abandon(no) => {
-                let handle = lock(&self.in_flight).remove(&no);
-                if let Some(handle) = handle {
+                if let Some(handle) = self.in_flight.remove(&no) {
                     handle.abort();
                 }
             }
         }
+    }
+
+    /// Forgets the task of a call that has ended.
+    pub(super) fn ended(&mut self, event: &Event) {
+        if let Event::Dispatched(no, _)
+        | Event::Answered(no, _)
+        | Event::PutOff(no, _)
+        | Event::Probed(no, _)
+        | Event::Edited(no, _)
+        | Event::Settled(no, _) = event
+        {
+            self.in_flight.remove(no);
+        }
+    }
+
+    fn dispatch(&mut self, no: CallNo, request: DispatchRequest) {
+        let reader = plugin_sdk::IncarnationReader::new(self.latest.clone());
+        let asked = self.workflows.dispatch.call(request.reader(reader));
+        let made = Box::pin(async move {
+            let answer = match catch_panic_in(asked).await {
+                Ok(Ok(dispatch)) => Ok(dispatch),
+                Ok(Err(error)) => Err(with_causes(&*error)),
+                Err(_) => Err(PANICKED.to_owned()),
+            };
+            Event::Dispatched(no, answer)
+        });
+        self.start(no, made, self.workflows.dispatch_in_memory);
     }
 
     /// What telling keys needs.
@@ -114,7 +125,7 @@ impl<R: Runtime> Calls<R> {
         (self.workflows.clone(), self.sender.clone())
     }
 
-    fn run(&self, no: CallNo, run: Run) {
+    fn run(&mut self, no: CallNo, run: Run) {
         let Some(function) = self.workflows.functions.get(&run.function).cloned() else {
             return self.answer(
                 no,
@@ -127,7 +138,9 @@ impl<R: Runtime> Calls<R> {
         };
         let (workflows, enforcement) = (self.workflows.clone(), self.enforcement.clone());
         let sender = self.sender.clone();
-        self.spawn(no, async move {
+        let info = self.workflows.function(&run.function);
+        let in_memory = info.is_some_and(|info| info.in_memory);
+        let made = Box::pin(async move {
             let until = run.until;
             let mut answer = match request::request(
                 &workflows.runtime,
@@ -146,11 +159,8 @@ impl<R: Runtime> Calls<R> {
                     return Event::PutOff(no, plugin::Error::throttled(why, Duration::ZERO));
                 }
                 Ok(request) => {
-                    let called = async move { function.run(request).await };
-                    match call_until(&workflows, until, called).await {
-                        Ok(answer) => answer,
-                        Err(none) => Err(plugin::Error::unknown(none)),
-                    }
+                    let called = catch_panic_in(async { function.run(request).await }).await;
+                    called.unwrap_or_else(|_| Err(plugin::Error::unknown(PANICKED)))
                 }
             };
             if let Ok(Ran::Done(done)) = &answer
@@ -160,20 +170,17 @@ impl<R: Runtime> Calls<R> {
             }
             Event::Answered(no, answer)
         });
+        self.start(no, made, in_memory);
     }
 
-    fn probe(&self, no: CallNo, function: &str, key: EffectKey) {
+    fn probe(&mut self, no: CallNo, function: &str, key: EffectKey) {
         let Some(probe) = self.workflows.probes.get(function).cloned() else {
             return;
         };
         let (workflows, sender) = (self.workflows.clone(), self.sender.clone());
         self.spawn(no, async move {
-            let asked = async move { probe.probe(key).await };
-            let until = workflows.runtime.now().mono + LOOK;
-            let mut answer = match call_until(&workflows, until, asked).await {
-                Ok(answer) => answer,
-                Err(none) => Err(plugin::Error::transient(none)),
-            };
+            let asked = catch_panic_in(async { probe.probe(key).await }).await;
+            let mut answer = asked.unwrap_or_else(|_| Err(plugin::Error::transient(PANICKED)));
             if let Ok(Probed::Happened(done)) = &answer
                 && let Err(error) = tell_keys(&workflows, &sender, &done.starts).await
             {
@@ -191,14 +198,24 @@ impl<R: Runtime> Calls<R> {
     }
 
     /// Runs a call in a task of its own and hands its answer to the loop.
-    pub(super) fn spawn(&self, no: CallNo, made: impl Future<Output = Event> + Send + 'static) {
+    pub(super) fn spawn(&mut self, no: CallNo, made: impl Future<Output = Event> + Send + 'static) {
+        self.start(no, Box::pin(made), false);
+    }
+
+    /// Runs a call in a task of its own and hands its answer to the loop. `in_memory`: it is polled once in the loop first,
+    /// and needs no task if its answer is there.
+    fn start(&mut self, no: CallNo, mut made: BoxFuture<'static, Event>, in_memory: bool) {
+        let mut unheard = Context::from_waker(Waker::noop());
+        if in_memory && let Poll::Ready(event) = made.as_mut().poll(&mut unheard) {
+            // In its turn, so that a chain of such calls does not keep the loop from others.
+            let _ = self.sender.unbounded_send(Input::Answered(event));
+            return;
+        }
         let (made, handle) = abortable(made);
-        lock(&self.in_flight).insert(no, handle);
-        let (sender, in_flight) = (self.sender.clone(), self.in_flight.clone());
-        self.workflows.runtime.spawn(Box::pin(async move {
-            let ended = made.await;
-            lock(&in_flight).remove(&no);
-            if let Ok(event) = ended {
+        self.in_flight.insert(no, handle);
+        let sender = self.sender.clone();
+        self.workflows.runtime.spawn_call(Box::pin(async move {
+            if let Ok(event) = made.await {
                 // The ownership may have ended meanwhile.
                 let _ = sender.unbounded_send(Input::Answered(event));
             }
@@ -226,23 +243,9 @@ pub(super) async fn tell_keys<R: Runtime>(
     Ok(())
 }
 
-async fn call_until<R: Runtime, T: Send + 'static>(
-    workflows: &Workflows<R>,
-    until: plugin_sdk::Mono,
-    made: impl Future<Output = T> + Send + 'static,
-) -> Result<T, String> {
-    call(&workflows.runtime, until, made)
-        .await
-        .map_err(|none| none.to_string())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl<R> Drop for Calls<R> {
     fn drop(&mut self) {
-        for handle in lock(&self.in_flight).values() {
+        for handle in self.in_flight.values() {
             handle.abort();
         }
     }

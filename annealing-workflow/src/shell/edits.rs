@@ -15,7 +15,7 @@ const NO_INTENT: &str =
     "these workflows are attached without a port to intent; attach them with `.with_intent(..)`";
 
 impl<R: Runtime> Calls<R> {
-    pub(super) fn edit(&self, no: CallNo, edit: PreparedEdit) {
+    pub(super) fn edit(&mut self, no: CallNo, edit: PreparedEdit) {
         let intent = self.intent.clone();
         let (workflows, sender) = self.keys();
         self.spawn(no, async move {
@@ -33,7 +33,7 @@ impl<R: Runtime> Calls<R> {
         });
     }
 
-    pub(super) fn settle(&self, no: CallNo, edit: PreparedEdit) {
+    pub(super) fn settle(&mut self, no: CallNo, edit: PreparedEdit) {
         let intent = self.intent.clone();
         self.spawn(no, async move {
             let answer = match intent {

@@ -30,6 +30,9 @@ const RESUBMIT: Duration = Duration::from_millis(100);
 /// Longest time for which records wait for others that have to reach the disk.
 const LAZY: Duration = Duration::from_millis(200);
 
+/// Maximum number of inputs that are taken before commits and the feed get their turn.
+const INPUTS: usize = 64;
+
 /// Something to do when a step of the journal is durable.
 enum Then {
     Tell(Box<dyn FnOnce() + Send>),
@@ -69,6 +72,12 @@ pub(super) struct Stored {
     pub(super) recovered: Recovered,
     pub(super) rewrites: Rewrites,
     pub(super) retained: Retained,
+}
+
+/// The wait for a time.
+struct Alarm {
+    at: Mono,
+    rings: BoxFuture<'static, ()>,
 }
 
 type Committing = BoxFuture<'static, Result<Version, CommitError>>;
@@ -124,12 +133,16 @@ impl<R: Runtime> Session<R> {
         let intended = intended::all(self.calls.incarnation());
         self.step(Event::Intended(Box::new(intended)));
         let mut committing: Option<Committing> = None;
+        let mut alarm = self.alarm();
         while self.broken.is_none() {
             self.follow(&feed);
             if committing.is_none() {
                 committing = self.next_commit();
             }
-            let alarm = self.alarm();
+            // One that is set for an earlier time only wakes the loop too soon.
+            if self.next_wake() < alarm.at {
+                alarm = self.alarm();
+            }
             let commit = async {
                 match &mut committing {
                     Some(commit) => commit.await,
@@ -147,8 +160,19 @@ impl<R: Runtime> Session<R> {
                     Some(fed) => self.fed(fed),
                     None => return,
                 },
-                input = inputs.next() => if let Some(input) = input { self.take(input) },
-                () = alarm.fuse() => self.tick(),
+                input = inputs.next() => {
+                    let more = std::iter::from_fn(|| inputs.try_recv().ok());
+                    for input in input.into_iter().chain(more).take(INPUTS) {
+                        self.take(input);
+                        if self.broken.is_some() {
+                            break;
+                        }
+                    }
+                }
+                () = (&mut alarm.rings).fuse() => {
+                    self.tick();
+                    alarm = self.alarm();
+                }
             }
         }
         if let Some(why) = &self.broken {
@@ -225,7 +249,11 @@ impl<R: Runtime> Session<R> {
 
     fn take(&mut self, input: Input) {
         match input {
-            Input::Answered(event) | Input::Asked(event) => self.step(event),
+            Input::Answered(event) => {
+                self.calls.ended(&event);
+                self.step(event);
+            }
+            Input::Asked(event) => self.step(event),
             Input::Command(command, by, known, reply) => {
                 let no = ReplyNo(self.next_reply);
                 self.next_reply += 1;
@@ -278,11 +306,17 @@ impl<R: Runtime> Session<R> {
         self.step(Event::Tick);
     }
 
-    fn alarm(&self) -> BoxFuture<'static, ()> {
+    /// The time at which the loop has to look at the clock.
+    fn next_wake(&self) -> Mono {
         let lazy = self.lazy_since.map(|since| since + LAZY);
-        let next = [self.kernel.next_wake(), lazy].into_iter().flatten().min();
-        let next = next.map_or(self.retained.next, |at| at.min(self.retained.next));
-        self.workflows.runtime.sleep_until(next)
+        let next = [self.kernel.next_wake(), lazy].into_iter().flatten();
+        next.fold(self.retained.next, Mono::min)
+    }
+
+    fn alarm(&self) -> Alarm {
+        let at = self.next_wake();
+        let rings = self.workflows.runtime.sleep_until(at);
+        Alarm { at, rings }
     }
 
     fn step(&mut self, event: Event) {

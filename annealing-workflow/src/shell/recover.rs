@@ -155,13 +155,17 @@ pub(super) async fn executions<R: Runtime>(
     let ids: BTreeSet<String> = live.iter().map(|(id, ..)| id.to_string()).collect();
     // Only the numbers of entries are kept: the log of an execution may be long.
     let entries = |stored: Stored<LogRecord>| stored.value.0.len() as u32;
-    let mut inputs = rows::named::<Input>(store, partition, &ids).await?;
-    let mut changed = rows::named::<Changed>(store, partition, &ids).await?;
-    let mut logs = rows::beneath(store, partition, &ids, entries).await?;
-    let mut steps = rows::beneath(store, partition, &ids, |it: Stored<StepRecord>| it).await?;
-    let mut outputs = rows::beneath(store, partition, &ids, |it: Stored<Output>| it).await?;
     let keys = live.iter().filter_map(|(id, _, live)| key_of(id, live));
-    let mut keys = rows::named::<KeyRecord>(store, partition, &keys.collect()).await?;
+    let keys = keys.collect();
+    // While rows of one kind are decoded, those of another are read.
+    let (mut inputs, mut changed, mut logs, mut steps, mut outputs, mut keys) = futures::try_join!(
+        rows::named::<Input>(store, partition, &ids),
+        rows::named::<Changed>(store, partition, &ids),
+        rows::beneath(store, partition, &ids, entries),
+        rows::beneath(store, partition, &ids, |it: Stored<StepRecord>| it),
+        rows::beneath(store, partition, &ids, |it: Stored<Output>| it),
+        rows::named::<KeyRecord>(store, partition, &keys),
+    )?;
     let mut all = Vec::with_capacity(live.len());
     for (id, workflow, live) in live {
         let name = id.to_string();

@@ -1,5 +1,6 @@
 //! The shell on a store in memory and the tokio runtime. Enforcement is a feed that the test holds.
 
+mod dispatch;
 mod feed;
 mod inbox;
 mod kept;
@@ -231,6 +232,15 @@ async fn r33_function_sees_one_incarnation_and_the_standings_that_it_asks_for() 
 
 #[tokio::test]
 async fn r25_function_that_panics_or_hangs_has_an_unknown_outcome() {
+    unknown_after_a_panic_and_a_hang(keyed("bad")).await;
+}
+
+#[tokio::test]
+async fn r25_function_in_memory_that_panics_or_hangs_has_an_unknown_outcome() {
+    unknown_after_a_panic_and_a_hang(keyed("bad").in_memory()).await;
+}
+
+async fn unknown_after_a_panic_and_a_hang(info: FunctionInfo) {
     let store = Arc::new(MemoryStore::new());
     let calls = Arc::new(AtomicU32::new(0));
     let builder = |builder: WorkflowsBuilder<TokioRuntime>| {
@@ -245,7 +255,7 @@ async fn r25_function_that_panics_or_hangs_has_an_unknown_outcome() {
                 }
             }
         };
-        let info = keyed("bad").deadline(Duration::from_millis(20));
+        let info = info.deadline(Duration::from_millis(20));
         let machine = Machine::calls("bad", "bad");
         let workflow = Workflow::new("w")
             .machine(machine)

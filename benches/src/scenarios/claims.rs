@@ -117,6 +117,7 @@ async fn lane_of(counts: &Counts, counted: bool) -> Result<Lane, Error> {
         Ok(builder
             .function(from_fn(info, step))
             .workflow(steps)
+            .dispatch_in_memory()
             .dispatch(move |base: ByCause| {
                 let rate = ClaimLayer::rate("rate", work(), RATE).layer(base);
                 ClaimLayer::at_most("places", work(), PLACES).layer(rate)

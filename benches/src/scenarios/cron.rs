@@ -177,7 +177,7 @@ async fn lane_of(
         async { Ok(Answer::new().done()) }
     };
     let lane = lane::run_on(Virtual { tokio, begin }, store, &owned, None, |builder| {
-        let info = FunctionInfo::new("empty").repeat(Repeat::Safe);
+        let info = FunctionInfo::new("empty").repeat(Repeat::Safe).in_memory();
         Ok(builder.function(from_fn(info, empty)))
     })
     .await?;

@@ -54,7 +54,7 @@ fn ours(n: usize) -> Result<Vec<Sample>, Error> {
     runtime()?.block_on(async {
         let run = async |_: FunctionRequest| Ok(Answer::new().done());
         let lane = lane::run(lane::sqlite(dir.path())?, &Owned::empty()?, |builder| {
-            let run = from_fn(lane::keyed("run"), run);
+            let run = from_fn(lane::keyed("run").in_memory(), run);
             Ok(builder.function(run).workflow(message))
         })
         .await?;

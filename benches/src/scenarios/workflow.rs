@@ -60,7 +60,7 @@ fn ours(n: usize) -> Result<Vec<Sample>, Error> {
     runtime()?.block_on(async {
         let empty = async |_: FunctionRequest| Ok(Answer::new().done());
         let lane = lane::run(lane::sqlite(dir.path())?, &Owned::empty()?, |builder| {
-            let empty = from_fn(lane::keyed("empty"), empty);
+            let empty = from_fn(lane::keyed("empty").in_memory(), empty);
             Ok(builder.function(empty).workflow(three))
         })
         .await?;

@@ -20,8 +20,8 @@ use crate::{
 /// assert!("season-7".parse::<ExecutionId>().is_err());
 /// # Ok::<(), plugin_sdk::operation::InvalidExecutionId>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(try_from = "String")]
 pub struct ExecutionId {
     /// Name of the workflow that is executed.
     pub workflow: WorkflowName,
@@ -52,6 +52,12 @@ impl fmt::Display for ExecutionId {
     }
 }
 
+impl Serialize for ExecutionId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 impl FromStr for ExecutionId {
     type Err = InvalidExecutionId;
 
@@ -79,12 +85,6 @@ impl TryFrom<String> for ExecutionId {
     }
 }
 
-impl From<ExecutionId> for String {
-    fn from(id: ExecutionId) -> Self {
-        id.to_string()
-    }
-}
-
 /// The key of an effect: the same for every attempt, retry and owner. Only a restart of the step makes a new run, and so a
 /// new key. A callee that remembers the keys of the effects that it has made makes each of them once.
 ///
@@ -97,8 +97,8 @@ impl From<ExecutionId> for String {
 /// assert_eq!(key.to_string(), "season-0000000007/publish/1");
 /// assert_eq!(key.to_string().parse(), Ok(key));
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(try_from = "String")]
 pub struct EffectKey {
     /// The execution that has the effect.
     pub execution: ExecutionId,
@@ -130,6 +130,12 @@ impl fmt::Display for EffectKey {
     }
 }
 
+impl Serialize for EffectKey {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 impl FromStr for EffectKey {
     type Err = InvalidEffectKey;
 
@@ -153,12 +159,6 @@ impl TryFrom<String> for EffectKey {
 
     fn try_from(text: String) -> Result<Self, InvalidEffectKey> {
         text.parse()
-    }
-}
-
-impl From<EffectKey> for String {
-    fn from(key: EffectKey) -> Self {
-        key.to_string()
     }
 }
 

@@ -30,6 +30,12 @@ pub struct FunctionInfo {
     /// Time after which a call counts as one without an answer.
     #[serde(default = "deadline")]
     pub deadline: Duration,
+    /// `true`: the function answers from memory, without waiting and without blocking its thread. It is then called inside
+    /// the loop of the workflows and costs no task. One that blocks nevertheless stops the loop. What has no answer at once
+    /// is waited for outside of the loop. Default `false`: calls run outside of the loop. Only the process that calls the
+    /// function needs to know, so this is not serialized.
+    #[serde(skip)]
+    pub in_memory: bool,
 }
 
 fn deadline() -> Duration {
@@ -46,7 +52,15 @@ impl FunctionInfo {
             guard: Guard::default(),
             may: Vec::new(),
             deadline: deadline(),
+            in_memory: false,
         }
+    }
+
+    /// Declares that the function answers from memory. See [`FunctionInfo::in_memory`].
+    #[must_use]
+    pub fn in_memory(mut self) -> Self {
+        self.in_memory = true;
+        self
     }
 
     crate::setters! {

@@ -39,7 +39,7 @@ pub struct Start {
     pub input: Value,
     /// Labels by which dispatch layers tell executions apart, such as `app`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub labels: BTreeMap<String, String>,
+    pub labels: Arc<BTreeMap<String, String>>,
 }
 
 /// A start that cannot be accepted.
@@ -64,7 +64,7 @@ impl Start {
             workflow: workflow.into(),
             key: None,
             input: Value::Null,
-            labels: BTreeMap::new(),
+            labels: Arc::default(),
         }
     }
 
@@ -97,7 +97,7 @@ impl Start {
     /// Adds a label of the execution.
     #[must_use]
     pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.labels.insert(name.into(), value.into());
+        Arc::make_mut(&mut self.labels).insert(name.into(), value.into());
         self
     }
 

@@ -41,9 +41,15 @@ macro_rules! names {
         ///
         /// 1 to 100 letters, digits, hyphens, dots and underscores, with a letter or digit first. A name that is made
         /// from a literal with `From` is checked when the workflow is built.
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(try_from = "String", into = "String")]
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+        #[serde(try_from = "String")]
         pub struct $name(Arc<str>);
+
+        impl Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
 
         impl $name {
             /// Checks a text and makes it a name.
@@ -87,12 +93,6 @@ macro_rules! names {
 
             fn try_from(text: String) -> Result<Self, InvalidName> {
                 Self::new(&text)
-            }
-        }
-
-        impl From<$name> for String {
-            fn from(name: $name) -> Self {
-                name.0.as_ref().into()
             }
         }
 

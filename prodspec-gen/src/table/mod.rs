@@ -7,7 +7,7 @@ mod tests;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{Arc, Mutex},
 };
 
 use async_trait::async_trait;
@@ -49,6 +49,8 @@ pub struct Table {
     name: SourceName,
     partition: PartitionId,
     store: Arc<dyn Store>,
+    /// The last reading, so that the next one reads only what has changed since.
+    kept: Arc<Mutex<Option<Reading>>>,
 }
 
 impl Table {
@@ -58,6 +60,7 @@ impl Table {
             name: SourceName(name.into()),
             partition,
             store,
+            kept: Arc::default(),
         }
     }
 

@@ -1,6 +1,9 @@
 //! Reads the rows of a table, at one state of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::PoisonError,
+};
 
 use control_plane_store::{Batch, Error, Expect, Record, Version, record};
 use plugin_sdk::{Delta, Document, Problem, Problems, Reading, Update, document::DocumentKey};
@@ -99,8 +102,31 @@ impl Table {
         })
     }
 
-    /// All documents. Pages are snapshots of their own, so the head must be the same before and after them.
+    /// All documents. Reads only those that have changed since the last time, if that is known.
     pub(super) async fn all(&self) -> Result<Reading, Problems> {
+        let kept = self
+            .kept
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let reading = match kept {
+            None => self.whole().await?,
+            Some(kept) => match self.since(&kept.revision).await? {
+                Update::Same => return Ok(kept),
+                update => {
+                    let known = kept.documents.into_iter().map(|it| (it.key().clone(), it));
+                    let (revision, documents) = update.applied_to(&kept.revision, &known.collect());
+                    Reading::new(revision.0, documents.into_values().collect())
+                }
+            },
+        };
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        *kept = Some(reading.clone());
+        Ok(reading)
+    }
+
+    /// All documents. Pages are snapshots of their own, so the head must be the same before and after them.
+    async fn whole(&self) -> Result<Reading, Problems> {
         let prefix = self.row_name("");
         for _ in 0..TRIES {
             let before = self.head().await?;
@@ -128,7 +154,7 @@ impl Table {
             let wanted = names.iter().map(String::as_str).collect();
             let rows = self.rows(&wanted).await?;
             let Some(changed) = rows.head.since(known) else {
-                return self.all().await.map(Update::Whole);
+                return self.whole().await.map(Update::Whole);
             };
             if changed.is_empty() {
                 return Ok(Update::Same);
@@ -138,7 +164,7 @@ impl Table {
             }
             names = changed.into_iter().map(str::to_owned).collect();
         }
-        self.all().await.map(Update::Whole)
+        self.whole().await.map(Update::Whole)
     }
 
     fn delta(&self, rows: &Rows) -> Update {

@@ -133,11 +133,12 @@ impl Lane {
             return Some(open);
         }
         let runs = watch.running().into_iter();
-        let mut runs = runs.filter_map(|run| {
+        let runs = runs.filter_map(|run| {
             let no = self.run_of(asset, &key(asset, run))?;
             self.live.get(&no)
         });
-        runs.find(|run| run.steps.values().any(|it| it.edit_may_come()))
+        runs.map(|run| &**run)
+            .find(|run| run.steps.values().any(|it| it.edit_may_come()))
     }
 
     fn is_caused_by_a_watch(&self, execution: &Execution) -> bool {
