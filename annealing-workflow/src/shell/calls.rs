@@ -27,6 +27,9 @@ use crate::{
     kernel::{Call, CallNo, Event, Run},
 };
 
+/// Longest time for which a call should keep the loop, if it says that it answers from memory.
+const IN_MEMORY: Duration = Duration::from_millis(100);
+
 /// Why a call has no answer although it has ended.
 const PANICKED: &str = "it panicked";
 
@@ -117,7 +120,8 @@ impl<R: Runtime> Calls<R> {
             };
             Event::Dispatched(no, answer)
         });
-        self.start(no, made, self.workflows.dispatch_in_memory);
+        let in_memory = self.workflows.dispatch_in_memory;
+        self.start(no, made, in_memory.then_some("the dispatch stack"));
     }
 
     /// What telling keys needs.
@@ -140,6 +144,7 @@ impl<R: Runtime> Calls<R> {
         let sender = self.sender.clone();
         let info = self.workflows.function(&run.function);
         let in_memory = info.is_some_and(|info| info.in_memory);
+        let name = run.function.clone();
         let made = Box::pin(async move {
             let until = run.until;
             let mut answer = match request::request(
@@ -170,7 +175,7 @@ impl<R: Runtime> Calls<R> {
             }
             Event::Answered(no, answer)
         });
-        self.start(no, made, in_memory);
+        self.start(no, made, in_memory.then_some(&*name));
     }
 
     fn probe(&mut self, no: CallNo, function: &str, key: EffectKey) {
@@ -199,14 +204,15 @@ impl<R: Runtime> Calls<R> {
 
     /// Runs a call in a task of its own and hands its answer to the loop.
     pub(super) fn spawn(&mut self, no: CallNo, made: impl Future<Output = Event> + Send + 'static) {
-        self.start(no, Box::pin(made), false);
+        self.start(no, Box::pin(made), None);
     }
 
-    /// Runs a call in a task of its own and hands its answer to the loop. `in_memory`: it is polled once in the loop first,
-    /// and needs no task if its answer is there.
-    fn start(&mut self, no: CallNo, mut made: BoxFuture<'static, Event>, in_memory: bool) {
-        let mut unheard = Context::from_waker(Waker::noop());
-        if in_memory && let Poll::Ready(event) = made.as_mut().poll(&mut unheard) {
+    /// Runs a call in a task of its own and hands its answer to the loop. `in_memory`: the name of a callee that says that
+    /// it answers from memory. Its call is polled once in the loop first, and needs no task if the answer is there.
+    fn start(&mut self, no: CallNo, mut made: BoxFuture<'static, Event>, in_memory: Option<&str>) {
+        if let Some(name) = in_memory
+            && let Some(event) = self.at_once(&mut made, name)
+        {
             // In its turn, so that a chain of such calls does not keep the loop from others.
             let _ = self.sender.unbounded_send(Input::Answered(event));
             return;
@@ -220,6 +226,22 @@ impl<R: Runtime> Calls<R> {
                 let _ = sender.unbounded_send(Input::Answered(event));
             }
         }));
+    }
+
+    /// Polls a call once in the loop. `None`: it has no answer yet.
+    fn at_once(&self, made: &mut BoxFuture<'static, Event>, name: &str) -> Option<Event> {
+        let begun = self.workflows.runtime.now().mono;
+        let mut unheard = Context::from_waker(Waker::noop());
+        let polled = made.as_mut().poll(&mut unheard);
+        let took = self.workflows.runtime.now().mono.since(begun);
+        if took > IN_MEMORY {
+            let partition = &self.workflows.partition;
+            tracing::warn!(%partition, name, ?took, "what is declared `in_memory` has kept the loop of the workflows from other work");
+        }
+        match polled {
+            Poll::Ready(event) => Some(event),
+            Poll::Pending => None,
+        }
     }
 }
 

@@ -2,14 +2,11 @@
 //! between them. Every commit expects the fence that its own lane has put up, so a late one is refused.
 
 use control_plane_runtime::Runtime;
-use control_plane_store::{Batch, CommitError, Expect, Key, Version, owner, record};
+use control_plane_store::{Batch, Expect, Key, Version, owner, record};
 use plugin_sdk::{BoxError, FencingToken};
 use prodspec_model::PartitionId;
 
-use super::build::Workflows;
-
-/// Number of times that a commit without a certain outcome is submitted.
-const TRIES: u32 = 5;
+use super::{build::Workflows, submit::submit};
 
 fn key(partition: &PartitionId) -> Key {
     record::key(partition, "workflow-fence", "")
@@ -24,14 +21,7 @@ pub(super) async fn put<R: Runtime>(
     let batch = Batch::new()
         .expect_at(owner::key(partition), Version(token.0))
         .put(key(partition), token.0.to_string());
-    let mut tries = 1;
-    loop {
-        match workflows.store.commit(batch.clone()).await {
-            Ok(version) => return Ok(version),
-            Err(CommitError::Unknown { .. }) if tries < TRIES => tries += 1,
-            Err(error) => return Err(error.into()),
-        }
-    }
+    Ok(submit(workflows, batch).await.last?)
 }
 
 /// Makes a batch expect the fence.

@@ -20,6 +20,7 @@ mod request;
 mod retained;
 mod retention;
 mod rows;
+mod submit;
 mod writes;
 
 #[cfg(test)]

@@ -212,7 +212,7 @@ async fn run(n: usize) -> Result<Vec<Sample>, Error> {
     let state = tempfile::tempdir()?;
     let documents = if n < 50 { ASSETS / 10 } else { ASSETS } / EACH;
     let (production, commits) = (Production::default(), Arc::new(AtomicU64::new(0)));
-    let safe = |name| FunctionInfo::new(name).repeat(Repeat::Safe);
+    let safe = |name| FunctionInfo::new(name).repeat(Repeat::Safe).in_memory();
     let plane = ControlPlane::builder("bench")
         .store(Counted(SqliteStore::open(state.path())?, commits.clone()))
         .table(SOURCE)

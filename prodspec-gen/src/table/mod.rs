@@ -92,8 +92,9 @@ impl Table {
             .reading
             .documents
             .iter()
-            .map(|document| (document.name(), document.root().to_json()))
+            .map(|document| (document.name(), document))
             .filter(|(name, _)| changed.contains(&**name))
+            .map(|(name, document)| (name, document.root().to_json()))
             .collect();
         let batch = rows.write(self, batch, &after, proposal.reading.revision.clone());
         let batch = batch.map_err(|error| EditError::Failed(self.failed(&error)))?;

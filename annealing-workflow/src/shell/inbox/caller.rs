@@ -12,12 +12,15 @@ use plugin_sdk::{
 };
 use prodspec_model::{AssetId, operation::Operation};
 
-use super::{RESUBMIT, TRIES, answers, command_key, commands};
+use super::{answers, command_key, commands};
 use crate::{
     kernel::{Asked, Refused, Say, ScheduleWord},
     operation::Operated,
     record::{AnswerRecord, Answered, Ended, InboxId, InboxRecord},
-    shell::{AskError, Started, Workflows},
+    shell::{
+        AskError, Started, Workflows,
+        submit::{Submitted, submit},
+    },
 };
 
 /// Time for which a caller waits for the answer, before it withdraws the command, and once more if an owner has taken it.
@@ -247,18 +250,7 @@ impl<R: Runtime> Inbox<R> {
     /// # Errors
     /// [`AskError::NotWritten`] if nothing was written, else [`AskError::Unanswered`].
     async fn commit(&self, batch: Batch) -> Result<Version, AskError> {
-        let mut uncertain = false;
-        for _ in 1..TRIES {
-            match self.0.store.commit(batch.clone()).await {
-                Ok(version) => return Ok(version),
-                Err(error) if error.may_resubmit() => {
-                    uncertain |= matches!(error, CommitError::Unknown { .. });
-                    self.0.runtime.sleep(RESUBMIT).await;
-                }
-                Err(error) => return Err(self.not_written(error, uncertain)),
-            }
-        }
-        let last = self.0.store.commit(batch).await;
+        let Submitted { last, uncertain } = submit(&self.0, batch).await;
         last.map_err(|error| self.not_written(error, uncertain))
     }
 

@@ -7,19 +7,12 @@
 mod caller;
 mod owner;
 
-use std::time::Duration;
-
 use control_plane_store::{Key, Record, Topic, record};
 use prodspec_model::PartitionId;
 
 pub use self::caller::Inbox;
 pub(super) use self::owner::read;
 use crate::record::{AnswerRecord, InboxId, InboxRecord};
-
-/// Number of times that a commit without a certain outcome is submitted.
-const TRIES: u32 = 5;
-/// Wait before it is submitted again.
-const RESUBMIT: Duration = Duration::from_millis(100);
 
 /// The key of a command.
 fn command_key(partition: &PartitionId, id: &InboxId) -> Key {

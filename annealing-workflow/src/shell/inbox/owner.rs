@@ -15,12 +15,16 @@ use plugin_sdk::{
     workflow::MachineName,
 };
 
-use super::{RESUBMIT, TRIES, commands};
+use super::commands;
 use crate::{
     kernel::{Asked, Command, Event, Refused, Say},
     operation::Operated,
     record::{AnswerRecord, Ended, InboxId, InboxRecord, KeyRecord, Taken},
-    shell::{Input, Workflows, fence, recover, retention::Found},
+    shell::{
+        Input, Workflows, fence, recover,
+        retention::Found,
+        submit::{Submitted, submit},
+    },
 };
 
 /// Longest time between two scans: hints may be lost.
@@ -179,16 +183,12 @@ impl<R: Runtime> Reader<'_, R> {
             .expect_at(key.clone(), stored.version)
             .write(stored.rewrite(partition, &id.0)?);
         let batch = fence::behind(batch, partition, self.fence);
-        let mut tries = 1;
-        loop {
-            match self.workflows.store.commit(batch.clone()).await {
-                Ok(_) => return Ok(true),
-                // Also if the ownership has ended. After an attempt without a certain outcome it may be that attempt.
-                Err(CommitError::Conflict { .. }) if tries == 1 => return Ok(false),
-                Err(error) if error.may_resubmit() && tries < TRIES => tries += 1,
-                Err(error) => return Err(error.into()),
-            }
-            self.workflows.runtime.sleep(RESUBMIT).await;
+        let Submitted { last, uncertain } = submit(self.workflows, batch).await;
+        match last {
+            Ok(_) => Ok(true),
+            // Also if the ownership has ended. After an attempt without a certain outcome it may be that attempt.
+            Err(CommitError::Conflict { .. }) if !uncertain => Ok(false),
+            Err(error) => Err(error.into()),
         }
     }
 
