@@ -8,6 +8,9 @@ use prodspec_model::{Digest, operation};
 
 use crate::{Config, definition::Outcome, record::Ended};
 
+/// Time for which every execution is kept after its end, so that those who wait for the end find it.
+const RECENT: Duration = Duration::from_secs(60);
+
 /// What has to be known of an execution that has ended, to decide how long it is kept.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Kept {
@@ -76,10 +79,11 @@ impl History {
     }
 
     /// The executions that are over a limit: more of their workflow have ended since than are kept, or they are too old.
-    /// The newest success and the newest failure of each workflow are never among them.
+    /// The newest success and the newest failure of each workflow are never among them, nor what has just ended.
     pub(super) fn over(&self, config: &Config, now: Timestamp) -> Vec<Kept> {
         let oldest = now.checked_sub(config.history_age);
         let oldest = oldest.unwrap_or(Timestamp::MIN);
+        let recent = now.checked_sub(RECENT).unwrap_or(Timestamp::MIN);
         let mut over = Vec::new();
         for workflow in self.workflows.values() {
             let newest = |succeeded: bool| {
@@ -103,6 +107,7 @@ impl History {
             let gone = first.map(|(_, kept)| kept);
             over.extend(gone.filter(|kept| !spared.contains(&Some(*kept))).cloned());
         }
+        over.retain(|kept| kept.ended < recent);
         over
     }
 }
@@ -168,7 +173,14 @@ mod tests {
             kept(4, 4, Some(false)),
             kept(5, 5, None),
         ];
-        assert_eq!(over(mixed, 0, 5), [1, 3, 5]);
+        assert_eq!(over(mixed, 0, 6), [1, 3, 5]);
+    }
+
+    /// A caller that asks for the end a moment after it finds it, however many others have ended meanwhile.
+    #[test]
+    fn r41_what_has_just_ended_is_kept() {
+        let all = (1..=9).map(|n| kept(n, if n < 3 { 1 } else { 2 }, Some(true)));
+        assert_eq!(over(all, 1, 2), [1, 2]);
     }
 
     #[test]

@@ -116,6 +116,16 @@ async fn run(handle: &Handle<TokioRuntime>, start: Start) -> plugin_sdk::operati
     id
 }
 
+/// Lets all executions have ended some minutes earlier.
+async fn some_minutes_pass(store: &MemoryStore) {
+    for (key, mut row) in rows(store, "workflow-ended").await {
+        let ended: jiff::Timestamp = row["ended"].as_str().unwrap().parse().unwrap();
+        row["ended"] = json!((ended - Duration::from_secs(300)).to_string());
+        let batch = Batch::new().put(key, row.to_string());
+        store.commit(batch).await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn r41_old_executions_are_removed_after_a_takeover_and_their_keys_later() {
     let store = Arc::new(MemoryStore::new());
@@ -134,6 +144,7 @@ async fn r41_old_executions_are_removed_after_a_takeover_and_their_keys_later() 
         ids
     })
     .await;
+    some_minutes_pass(&store).await;
     let only_one = |builder| short_history(builder).workflow(one("one"));
     let old = |keys: &[String]| {
         let of = |id: &plugin_sdk::operation::ExecutionId| id.to_string();
