@@ -76,15 +76,22 @@ impl Filter {
         self
     }
 
+    /// Whether the conditions on the id hold for `id`. If not, no asset with this id matches.
+    pub fn may_be(&self, id: &AssetId) -> bool {
+        self.names(id.as_str())
+    }
+
+    fn names(&self, id: &str) -> bool {
+        let one_of_ids = self.ids.is_empty() || self.ids.iter().any(|it| it.as_str() == id);
+        one_of_ids && id.starts_with(&self.under)
+    }
+
     /// Whether all conditions hold for `asset`.
     pub fn matches(&self, asset: &Asset) -> bool {
-        let id = asset.id_str();
-        let one_of_ids = self.ids.is_empty() || self.ids.iter().any(|it| it.as_str() == id);
         let one_of_types =
             self.types.is_empty() || self.types.iter().any(|it| it == asset.type_str());
-        one_of_ids
+        self.names(asset.id_str())
             && one_of_types
-            && id.starts_with(&self.under)
             && self.addons.iter().all(|name| asset.has_addon(name))
             && self.refers(asset)
     }
@@ -177,6 +184,7 @@ mod tests {
             filter.refers_to = target.iter().map(|it| id(it)).collect();
             let found: Vec<Asset> = filter.find(&snapshot).collect();
             let expected: Vec<Asset> = assets.into_iter().filter(|it| filter.matches(it)).collect();
+            prop_assert!(found.iter().all(|it| filter.may_be(&it.id())));
             prop_assert_eq!(found, expected);
         }
     }

@@ -71,21 +71,20 @@ impl Members {
     }
 
     /// Takes the changes of a newer incarnation.
-    pub(super) fn changed(&mut self, changed: &[Change], filter: &Filter) {
-        for change in changed {
-            let id = change.id();
+    pub(super) fn changed(&mut self, changed: &[(AssetId, Change)], filter: &Filter) {
+        for (id, change) in changed {
             let is = change.after.as_ref().is_some_and(|it| filter.matches(it));
             match is {
                 true if self.all.insert(id.clone()) => {
-                    self.left.remove(&id);
+                    self.left.remove(id);
                     self.untold.insert(id.clone());
-                    self.came.insert(id);
+                    self.came.insert(id.clone());
                 }
-                false if self.all.remove(&id) => {
-                    self.untold.remove(&id);
-                    self.fresh.remove(&id);
-                    self.came.remove(&id);
-                    self.left.insert(id);
+                false if self.all.remove(id) => {
+                    self.untold.remove(id);
+                    self.fresh.remove(id);
+                    self.came.remove(id);
+                    self.left.insert(id.clone());
                 }
                 _ => {}
             }

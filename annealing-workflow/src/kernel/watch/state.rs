@@ -28,7 +28,7 @@ use crate::{
 const SHOWN: usize = 100;
 
 /// The changes from older incarnations to the newest one, each computed once.
-pub(super) type Differences = BTreeMap<IncarnationNo, Arc<[Change]>>;
+pub(super) type Differences = BTreeMap<IncarnationNo, Arc<[(AssetId, Change)]>>;
 
 /// All watches of a lane.
 #[derive(Debug, Default)]
@@ -82,9 +82,11 @@ impl Watches {
             watch.behind = None;
         }
         if let Some(behind) = watch.behind.take() {
-            let changed = differences
-                .entry(behind.no())
-                .or_insert_with(|| behind.snapshot().diff(newest.snapshot()).into());
+            let changed = differences.entry(behind.no()).or_insert_with(|| {
+                let changes = behind.snapshot().diff(newest.snapshot());
+                let named = changes.into_iter().map(|change| (change.id(), change));
+                named.collect()
+            });
             watch.take_changes(changed, newest);
         }
         self.follow_members(asset);

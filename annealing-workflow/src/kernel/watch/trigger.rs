@@ -276,12 +276,13 @@ impl Watch {
     }
 
     /// Takes the changes up to `newest`.
-    pub(super) fn take_changes(&mut self, changed: &[Change], newest: &Incarnation) {
+    pub(super) fn take_changes(&mut self, changed: &[(AssetId, Change)], newest: &Incarnation) {
         match (&mut self.kind, &self.wanted.on) {
             (Kind::Intent(watch, fields), On::Intent(on)) => {
                 let differ = changed
                     .iter()
-                    .map(|change| (change.id(), change.before.as_ref(), change.after.as_ref()));
+                    .filter(|(asset, _)| on.of.may_be(asset))
+                    .map(|(asset, it)| (asset.clone(), it.before.as_ref(), it.after.as_ref()));
                 let seen = changes(differ, |asset| selected(asset, &on.of, fields));
                 watch.took(newest.no(), seen);
                 // A run of generation that read the sources before an edit may have sealed the next incarnation.
