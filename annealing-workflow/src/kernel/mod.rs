@@ -118,7 +118,6 @@ pub struct Lane {
     token: FencingToken,
     /// Boxed, because the nodes of the map are half full.
     live: BTreeMap<ExecutionNo, Box<Execution>>,
-    ids: BTreeMap<ExecutionId, ExecutionNo>,
     /// The keys of live executions.
     keys: BTreeMap<(WorkflowName, Arc<str>), ExecutionNo>,
     /// The keys of executions that ended a short time ago, and when they are forgotten.
@@ -179,6 +178,10 @@ impl Kernel for Lane {
 
     fn step(&mut self, now: Now, event: Event, out: &mut Effects) {
         let apart = matches!(event, Event::Answered(..)) && self.planted(Bug::TwoCommits);
+        // An answer that comes after its time changes nothing, also if the clock was not looked at in between.
+        if matches!(event, Event::Answered(..) | Event::Probed(..)) {
+            self.fire_alarms(now, out);
+        }
         match event {
             Event::Heard {
                 command,
@@ -267,7 +270,14 @@ impl Lane {
 
     /// Whether an execution is live.
     pub fn is_live(&self, execution: &ExecutionId) -> bool {
-        self.ids.contains_key(execution)
+        self.no_of(execution).is_some()
+    }
+
+    /// The number of a live execution. `None`: it is not live.
+    fn no_of(&self, execution: &ExecutionId) -> Option<ExecutionNo> {
+        let no = ExecutionNo(execution.n);
+        let live = self.live.get(&no)?;
+        (live.id == *execution).then_some(no)
     }
 
     /// Takes what intent says of schedules and watches.

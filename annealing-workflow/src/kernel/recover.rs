@@ -96,7 +96,6 @@ impl Lane {
             settings,
             token,
             live: BTreeMap::new(),
-            ids: BTreeMap::new(),
             keys: BTreeMap::new(),
             recent: BTreeMap::new(),
             recent_until: Default::default(),
@@ -173,7 +172,6 @@ impl Lane {
             self.keys
                 .insert((execution.id.workflow.clone(), key.clone()), no);
         }
-        self.ids.insert(execution.id.clone(), no);
         let machines: Vec<_> = execution.workflow.numbers().collect();
         self.live.insert(no, Box::new(execution));
         for (id, phase, alarm) in phases {

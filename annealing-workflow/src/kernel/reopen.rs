@@ -26,7 +26,7 @@ impl Lane {
         out: &mut Effects,
     ) -> Result<Reply, Refused> {
         let id = ended.id.clone();
-        if self.ids.contains_key(&id) {
+        if self.is_live(&id) {
             return self.said(now, &id, &Say::Restart(machines), by, out);
         }
         if self.live.len() >= self.settings.config.live {

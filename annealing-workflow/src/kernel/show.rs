@@ -16,14 +16,16 @@ use crate::{
 impl Lane {
     /// One live execution.
     pub(super) fn show(&self, id: &ExecutionId) -> Option<view::Execution> {
-        let no = self.ids.get(id)?;
-        Some(self.shown(self.live.get(no)?))
+        let no = self.no_of(id)?;
+        Some(self.shown(self.live.get(&no)?))
     }
 
     /// All live executions, sorted by id.
     pub(super) fn show_all(&self) -> Vec<view::Execution> {
-        let all = self.ids.values().filter_map(|no| self.live.get(no));
-        all.map(|execution| self.shown(execution)).collect()
+        let all = self.live.values().map(|execution| self.shown(execution));
+        let mut all: Vec<_> = all.collect();
+        all.sort_by(|one, other| one.id.cmp(&other.id));
+        all
     }
 
     /// What a step waits for, in words.

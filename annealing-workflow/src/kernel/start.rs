@@ -232,7 +232,6 @@ impl Lane {
         };
         self.log.entry(no).or_default().push(started);
         let machines: Vec<_> = execution.workflow.numbers().collect();
-        self.ids.insert(id, no);
         self.live.insert(no, Box::new(execution));
         self.live_changed.insert(no);
         out.urgent = true;
@@ -302,7 +301,7 @@ impl Lane {
         outcome: &Outcome,
         out: &mut Effects,
     ) {
-        let Some(no) = self.ids.get(parent).copied() else {
+        let Some(no) = self.no_of(parent) else {
             return;
         };
         let Some(execution) = self.live.get(&no) else {

@@ -97,7 +97,6 @@ impl Lane {
             machine: None,
             what: What::Ended(outcome.to_string()),
         });
-        self.ids.remove(&execution.id);
         execution.run_ended(&outcome);
         if let Some(record) = execution.key_record(Some(outcome.clone())) {
             let name = (record.workflow.clone(), record.key.clone());

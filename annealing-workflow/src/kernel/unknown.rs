@@ -269,9 +269,11 @@ impl Lane {
             | Phase::Suspect
             | Phase::Child(_)
             | Phase::Rests => {}
-            Phase::Dispatching(call) if !expired => {
-                self.calls.remove(&call);
-                out.calls.push(Call::Abandon(call));
+            Phase::Dispatching(call) => {
+                self.drop_call(call, out);
+                if expired {
+                    return self.out_of_time(now, id);
+                }
                 let why = Why::NoDispatch("the dispatch stack has not answered in time".to_owned());
                 self.enter(
                     now,

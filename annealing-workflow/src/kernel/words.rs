@@ -83,7 +83,7 @@ impl Lane {
         by: &By,
         out: &mut Effects,
     ) -> Result<Reply, Refused> {
-        let no = self.ids.get(execution).copied();
+        let no = self.no_of(execution);
         let no = no.ok_or_else(|| Refused::NotLive(execution.clone()))?;
         let said = Said {
             by: by.clone(),
@@ -144,7 +144,7 @@ impl Lane {
 
     /// Cancels the child execution of a cancelled step.
     pub(super) fn cancel_child(&mut self, now: Now, child: &ExecutionId, out: &mut Effects) {
-        if let Some(no) = self.ids.get(child).copied() {
+        if let Some(no) = self.no_of(child) {
             let by = By::new("control plane", "its parent is cancelled");
             self.cancel(now, no, Said { by, at: now.wall }, out);
         }

@@ -96,6 +96,20 @@ impl<R: Runtime> Calls<R> {
         }
     }
 
+    /// Whether a call runs in the loop.
+    pub(super) fn is_in_memory(&self, call: &Call) -> bool {
+        match call {
+            Call::Run(_, run) => self.answers_from_memory(&run.function),
+            Call::Dispatch(..) => self.workflows.dispatch_in_memory,
+            _ => false,
+        }
+    }
+
+    fn answers_from_memory(&self, function: &str) -> bool {
+        let info = self.workflows.function(function);
+        info.is_some_and(|info| info.in_memory)
+    }
+
     /// Forgets the task of a call that has ended.
     pub(super) fn ended(&mut self, event: &Event) {
         if let Event::Dispatched(no, _)
@@ -113,11 +127,9 @@ impl<R: Runtime> Calls<R> {
         let reader = plugin_sdk::IncarnationReader::new(self.latest.clone());
         let asked = self.workflows.dispatch.call(request.reader(reader));
         let made = Box::pin(async move {
-            let answer = match catch_panic_in(asked).await {
-                Ok(Ok(dispatch)) => Ok(dispatch),
-                Ok(Err(error)) => Err(with_causes(&*error)),
-                Err(_) => Err(PANICKED.to_owned()),
-            };
+            let asked = async { asked.await.map_err(|error| with_causes(&*error)) };
+            let answer = catch_panic_in(asked).await;
+            let answer = answer.unwrap_or_else(|_| Err(PANICKED.to_owned()));
             Event::Dispatched(no, answer)
         });
         let in_memory = self.workflows.dispatch_in_memory;
@@ -142,9 +154,8 @@ impl<R: Runtime> Calls<R> {
         };
         let (workflows, enforcement) = (self.workflows.clone(), self.enforcement.clone());
         let sender = self.sender.clone();
-        let info = self.workflows.function(&run.function);
-        let in_memory = info.is_some_and(|info| info.in_memory);
         let name = run.function.clone();
+        let in_memory = self.answers_from_memory(&name);
         let made = Box::pin(async move {
             let until = run.until;
             let mut answer = match request::request(

@@ -2,7 +2,9 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    future::poll_fn,
     sync::Arc,
+    task::Poll,
     time::Duration,
 };
 
@@ -30,7 +32,7 @@ const RESUBMIT: Duration = Duration::from_millis(100);
 /// Longest time for which records wait for others that have to reach the disk.
 const LAZY: Duration = Duration::from_millis(200);
 
-/// Maximum number of inputs that are taken before commits and the feed get their turn.
+/// Maximum number of inputs that are taken before commits, the feed, the clock and other tasks get their turn.
 const INPUTS: usize = 64;
 
 /// Something to do when a step of the journal is durable.
@@ -72,6 +74,19 @@ pub(super) struct Stored {
     pub(super) recovered: Recovered,
     pub(super) rewrites: Rewrites,
     pub(super) retained: Retained,
+}
+
+/// Lets other tasks go on.
+async fn yield_now() {
+    let mut yielded = false;
+    poll_fn(|context| match std::mem::replace(&mut yielded, true) {
+        true => Poll::Ready(()),
+        false => {
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+    })
+    .await;
 }
 
 /// The wait for a time.
@@ -134,6 +149,7 @@ impl<R: Runtime> Session<R> {
         self.step(Event::Intended(Box::new(intended)));
         let mut committing: Option<Committing> = None;
         let mut alarm = self.alarm();
+        let mut taken = 0;
         while self.broken.is_none() {
             self.follow(&feed);
             if committing.is_none() {
@@ -164,6 +180,7 @@ impl<R: Runtime> Session<R> {
                     let more = std::iter::from_fn(|| inputs.try_recv().ok());
                     for input in input.into_iter().chain(more).take(INPUTS) {
                         self.take(input);
+                        taken += 1;
                         if self.broken.is_some() {
                             break;
                         }
@@ -173,6 +190,12 @@ impl<R: Runtime> Session<R> {
                     self.tick();
                     alarm = self.alarm();
                 }
+            }
+            // Answers from memory follow one another without a pause.
+            if taken >= INPUTS {
+                taken = 0;
+                self.tick();
+                yield_now().await;
             }
         }
         if let Some(why) = &self.broken {
@@ -366,7 +389,10 @@ impl<R: Runtime> Session<R> {
             }
         }
         self.follow.extend(effects.follow);
-        for call in effects.calls {
+        let mut calls = effects.calls;
+        // They run now, and the others must not begin late.
+        calls.sort_by_key(|call| self.calls.is_in_memory(call));
+        for call in calls {
             self.calls.make(call);
         }
     }

@@ -242,17 +242,22 @@ async fn r25_function_in_memory_that_panics_or_hangs_has_an_unknown_outcome() {
 
 async fn unknown_after_a_panic_and_a_hang(info: FunctionInfo) {
     let store = Arc::new(MemoryStore::new());
-    let calls = Arc::new(AtomicU32::new(0));
+    let (calls, held) = (Arc::new(AtomicU32::new(0)), Arc::new(()));
+    let in_memory = info.in_memory;
     let builder = |builder: WorkflowsBuilder<TokioRuntime>| {
-        let calls = calls.clone();
+        let (calls, held) = (calls.clone(), held.clone());
         let bad = move |_: FunctionRequest| {
             let n = calls.fetch_add(1, Ordering::Relaxed);
+            let holds = (n == 1).then(|| held.clone());
             async move {
+                let _held = holds;
                 match n {
                     0 => panic!("a bug of the function"),
                     1 => std::future::pending().await,
-                    _ => Ok::<_, plugin::Error>(Answer::new().done()),
+                    // The test runs the loop outside of tasks.
+                    _ => assert_eq!(tokio::task::try_id().is_none(), in_memory),
                 }
+                Ok::<_, plugin::Error>(Answer::new().done())
             }
         };
         let info = info.deadline(Duration::from_millis(20));
@@ -275,6 +280,10 @@ async fn unknown_after_a_panic_and_a_hang(info: FunctionInfo) {
             .iter()
             .filter(|entry| matches!(entry.what, crate::record::What::Unknown { .. }));
         assert_eq!(unknown.count(), 2);
+        // What hangs is dropped at its deadline.
+        while Arc::strong_count(&held) > 2 {
+            tokio::task::yield_now().await;
+        }
     })
     .await;
     assert_eq!(calls.load(Ordering::Relaxed), 3);

@@ -163,20 +163,24 @@ proptest! {
     #[test]
     fn r43_delta_of_a_table_equals_a_whole_reading(steps in prop::collection::vec(step(), 1..25)) {
         Builder::new_current_thread().build().unwrap().block_on(async {
-            let table = table(&Arc::new(MemoryStore::new()));
+            let store = Arc::new(MemoryStore::new());
+            // Each makes changes that the other does not know; a new one has read nothing before.
+            let tables = [table(&store), table(&store)];
             let keyed = |reading: Reading| {
                 let documents = reading.documents.into_iter();
                 let documents = documents.map(|document| (document.key().clone(), document));
                 (reading.revision, documents.collect::<BTreeMap<_, _>>())
             };
-            let mut earlier = vec![keyed(table.read().await.unwrap())];
+            let mut earlier = vec![keyed(tables[0].read().await.unwrap())];
             for (n, step) in steps.iter().enumerate() {
+                let table = &tables[n % 2];
                 let (Step::Put(name, _) | Step::Remove(name)) = step;
                 let documents = table.read().await.unwrap().documents;
                 let row = documents.iter().find(|it| it.name() == name.to_string());
                 let Some(edit) = edit(step, row.map(|row| row.root().to_json())) else { continue };
-                make(&table, &change(&n.to_string(), vec![edit])).await;
-                let now = keyed(table.read().await.unwrap());
+                make(table, &change(&n.to_string(), vec![edit])).await;
+                let now = keyed(super::tests::table(&store).read().await.unwrap());
+                prop_assert_eq!(&keyed(table.read().await.unwrap()), &now);
                 for (known, before) in &earlier {
                     let update = table.read_since(known).await.unwrap();
                     prop_assert_eq!(&update.applied_to(known, before), &now);

@@ -47,6 +47,9 @@ pub(crate) struct Called {
     pub(crate) open: bool,
     /// Whether it has ended with a known outcome.
     pub(crate) known: bool,
+    /// Whether another owner had followed when its future was dropped. Its owner may have noted before that there was no
+    /// answer in time.
+    pub(crate) left_behind: bool,
     /// Until then it may take effect, as far as the function promises; `None` if its message has arrived.
     pub(crate) until: Option<Duration>,
 }

@@ -66,6 +66,7 @@ impl State {
                 .min(DEADLINE),
             open: true,
             known: false,
+            left_behind: false,
             until: advisory.then_some(DEADLINE / 2),
         });
         self.flows.calls.len() - 1

@@ -174,7 +174,9 @@ impl State {
         let of_step = |it: &&Called| it.key.execution == key.execution && it.key.step == key.step;
         let seen = self.flows.calls.iter().filter(of_step).count() as u32;
         let unseen = step.attempt.saturating_sub(seen);
-        let failures = failures.unwrap_or_default() + open + unseen;
+        let left = |it: &&Called| it.left_behind && it.key == key;
+        let left = self.flows.calls.iter().filter(left).count() as u32;
+        let failures = failures.unwrap_or_default() + open + unseen + left;
         match failures < action.retry_limit {
             true => Err((
                 "R26",

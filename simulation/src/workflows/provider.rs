@@ -210,8 +210,12 @@ impl Drop for Open {
             let call = &state.flows.calls[number];
             (call.key.clone(), call.fence.token.0)
         };
+        if self.returned {
+            return;
+        }
         // The death of an owner that another one has followed was counted when that one took over.
-        if self.returned || token < state.flows.token {
+        if token < state.flows.token {
+            state.flows.calls[number].left_behind = late;
             return;
         }
         match self.world.executor.lives(node) {

@@ -413,3 +413,14 @@ fn r25_advisory_attempt_that_becomes_durable_too_late_is_made_again() {
     let call = world.answer("print", done());
     assert_eq!(call.fence.attempt, 2);
 }
+
+/// The clock was not looked at between the deadline and the answer.
+#[test]
+fn r26_answer_after_the_deadline_changes_nothing() {
+    let mut world = one(keyed("print"));
+    world.now.mono = world.now.mono + Duration::from_secs(61);
+    let call = world.call_of("print").unwrap();
+    world.step(Event::Answered(call, done()));
+    world.sync();
+    assert_eq!(world.outcome("w", "1"), None, "the answer was taken");
+}

@@ -312,3 +312,26 @@ fn r32_step_that_does_not_rise_with_its_age_starves() {
     assert!(place.is_some_and(|place| place <= 8), "{place:?}");
     assert_eq!(place_of_a_new_step(settings(Some(Bug::NoAging))), None);
 }
+
+#[test]
+fn r32_question_that_is_open_when_the_time_for_all_attempts_ends_is_dropped() {
+    let workflow = Workflow::new("w")
+        .machine(Machine::calls("a", "a").deadline(Duration::from_secs(25)))
+        .ends_well(is("a", "done"))
+        .ends_badly(is("a", "failed"))
+        .build()
+        .unwrap();
+    let mut world = World::with_settings(Settings {
+        workflows: [(workflow.name().clone(), workflow)].into(),
+        functions: [("a".into(), keyed("a"))].into(),
+        dispatches: true,
+        ..Settings::default()
+    });
+    let id = world.start("w", "1");
+    world.dispatched_once(DispatchRequest::go);
+    for _ in 0..4 {
+        world.pass(Duration::from_secs(10));
+    }
+    assert!(!world.kernel.is_live(&id), "it has failed");
+    assert!(world.dispatches.is_empty(), "{:?}", world.dispatches);
+}

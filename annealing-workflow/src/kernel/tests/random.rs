@@ -201,9 +201,9 @@ impl Judged {
     }
 
     fn pick(&self, which: u8) -> Option<ExecutionId> {
-        let ids = &self.world.kernel.ids;
-        let at = usize::from(which).checked_rem(ids.len())?;
-        ids.keys().nth(at).cloned()
+        let live = &self.world.kernel.live;
+        let at = usize::from(which).checked_rem(live.len())?;
+        live.values().nth(at).map(|it| it.id.clone())
     }
 
     fn act(&mut self, act: &Act) {
@@ -316,7 +316,8 @@ impl Judged {
                 self.world.dispatched(dispatch);
                 self.world.sync();
             }
-            let ids: Vec<ExecutionId> = self.world.kernel.ids.keys().cloned().collect();
+            let live = self.world.kernel.live.values();
+            let ids: Vec<ExecutionId> = live.map(|it| it.id.clone()).collect();
             for id in ids {
                 let _ = self.world.say(&id, Say::Resume);
                 let yes = Say::Answer {

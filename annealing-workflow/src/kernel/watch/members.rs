@@ -151,7 +151,10 @@ impl Members {
 fn is_unknown(standing: &Standing) -> bool {
     match standing {
         Standing::Enforced(enforced) => {
-            let out = matches!(enforced.state, SyncState::OutOfSync { .. });
+            let out = matches!(
+                enforced.state,
+                SyncState::OutOfSync { .. } | SyncState::Unhealthy { .. }
+            );
             // Its first look may be held up, or fail.
             let held_up = [Reason::Looking, Reason::Failed, Reason::Ownership];
             out && enforced

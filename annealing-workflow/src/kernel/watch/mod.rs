@@ -265,7 +265,7 @@ impl Lane {
                 StartCause::Step(key) => &key.execution,
                 _ => return None,
             };
-            at = self.live.get(self.ids.get(parent)?)?;
+            at = self.live.get(&self.no_of(parent)?)?;
         }
         None
     }

@@ -45,6 +45,7 @@ async fn r32_stack_in_memory_that_panics_or_is_late_is_asked_again() {
         assert_eq!(ended.outcome, Outcome::Succeeded);
     })
     .await;
-    // The panic was a delay.
-    assert!(begun.elapsed() >= Duration::from_secs(10));
+    // The panic was a delay, and the answer that came later was none.
+    let took = begun.elapsed();
+    assert!((60..65).contains(&took.as_secs()), "{took:?}");
 }
