@@ -107,6 +107,8 @@ impl Options {
             ("enable_bitmapscan", "off"),
             ("enable_hashjoin", "off"),
             ("enable_mergejoin", "off"),
+            // What is off counts as very expensive, and what is expensive would be compiled first.
+            ("jit", "off"),
         ]);
         Ok(Server {
             options: match options.get_application_name() {

@@ -36,7 +36,7 @@ pub(crate) async fn about(connection: &mut PgConnection) -> sqlx::Result<About> 
         select format, identity, raised + (select last_value from versions) as newest, \
         case when current_setting('synchronous_commit') = 'off' \
         then set_config('synchronous_commit', 'on', false) end \
-        from about";
+        from about where only_row";
     let row = sqlx::query(ABOUT).fetch_one(connection).await?;
     Ok(About {
         format: row.try_get(0)?,

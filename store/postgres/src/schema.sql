@@ -86,9 +86,9 @@ begin
     end if;
 
     number := nextval('versions');
-    select a.raised into strict base from about a;
+    select a.raised into strict base from about a where a.only_row;
     if base + number <= above then
-        update about set raised = above;
+        update about set raised = above where only_row;
         base := above;
     end if;
     given := base + number;
