@@ -114,7 +114,7 @@ impl PostgresStore {
         let runtime = Handle::current();
         let weak = Arc::downgrade(&watchers);
         let listening = listen::run(listener, server.clone(), Arc::clone(&known), weak);
-        Ok(Self(Arc::new(Inner {
+        let store = Self(Arc::new(Inner {
             channel: server.channel(),
             writers: sessions("serializable", COMMIT),
             // A read is one statement, and sees one snapshot under any isolation.
@@ -125,7 +125,12 @@ impl PostgresStore {
             runtime,
             known,
             server,
-        })))
+        }));
+        // The first commit finds a session.
+        if let Ok(session) = store.0.writers.lend().await {
+            session.give_back();
+        }
+        Ok(store)
     }
 
     async fn read<T: Send + 'static>(

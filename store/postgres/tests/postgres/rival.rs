@@ -3,6 +3,9 @@
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, Row};
 use testing_postgres::Database;
 
+/// Number of looks after which something that was looked for counts as absent.
+const LOOKS: usize = 20_000;
+
 /// A client with a transaction of its own.
 pub(crate) struct Rival(PgConnection);
 
@@ -36,12 +39,24 @@ impl Rival {
 
     /// Looks until `number` sessions of the store wait for locks, and returns the processes that serve them.
     pub(crate) async fn waiting(&mut self, number: usize) -> Vec<i32> {
-        loop {
+        for _ in 0..LOOKS {
             let waiting = self.processes("wait_event_type = 'Lock'").await;
             if waiting.len() == number {
                 return waiting;
             }
         }
+        panic!("{number} sessions never waited for locks at the same time");
+    }
+
+    /// Looks until a session of the store listens.
+    pub(crate) async fn listening(&mut self) {
+        for _ in 0..LOOKS {
+            let listening = "query like 'LISTEN%' and state = 'idle'";
+            if !self.processes(listening).await.is_empty() {
+                return;
+            }
+        }
+        panic!("no session listens");
     }
 
     /// Ends the sessions that the condition selects.

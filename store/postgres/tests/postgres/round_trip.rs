@@ -17,9 +17,11 @@ async fn r50_commit_is_one_round_trip() {
     let proxy = Proxy::before(&database);
     let options = Options::new(proxy.url()).connections(1);
     let store = options.connect().await.unwrap();
+    proxy.sent();
     let first = Batch::new().put("a", "1").put("r/1", "1").announce("t");
     let first = store.commit(first).await.unwrap();
-    proxy.sent();
+    let (messages, turns) = proxy.sent();
+    assert_eq!((&*types(&messages), turns), ("BECS", 1), "the first one");
 
     let all = Batch::new()
         .expect_at("a", first)
