@@ -26,7 +26,7 @@ pub enum Error {
     Unreachable {
         /// Host, database and schema of the store.
         place: String,
-        /// Error of the connection.
+        /// Error of the connection attempt; contains no password.
         source: sqlx::Error,
     },
     /// The connection does not keep the settings of its session.
@@ -46,7 +46,7 @@ pub enum Error {
     Refused {
         /// Host, database and schema of the store.
         place: String,
-        /// Error of the server.
+        /// Error that the server answered with.
         source: sqlx::Error,
     },
     /// The schema has tables that are not those of a store.
@@ -54,7 +54,7 @@ pub enum Error {
     Foreign {
         /// Host, database and schema of the store.
         place: String,
-        /// Error of the server.
+        /// Error that the server answered with.
         source: sqlx::Error,
     },
     /// The tables were written by another version of this program.

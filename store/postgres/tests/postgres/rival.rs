@@ -59,12 +59,20 @@ impl Rival {
         panic!("no session listens");
     }
 
-    /// Ends the sessions that the condition selects.
+    /// Ends the sessions that the condition selects, and looks until they have ended.
     pub(crate) async fn end(&mut self, condition: &str) {
-        for process in self.processes(condition).await {
+        let processes = self.processes(condition).await;
+        for process in &processes {
             let end = sqlx::query("select pg_terminate_backend($1)").bind(process);
             self.0.execute(end).await.unwrap();
         }
+        for _ in 0..LOOKS {
+            let running = self.processes("true").await;
+            if !running.iter().any(|process| processes.contains(process)) {
+                return;
+            }
+        }
+        panic!("sessions did not end");
     }
 
     async fn processes(&mut self, condition: &str) -> Vec<i32> {
