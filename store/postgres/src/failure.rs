@@ -34,6 +34,11 @@ pub(crate) enum Replaced {
 #[error("the server did not answer in time")]
 pub(crate) struct Silent;
 
+/// All connections are in use by other calls.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("all connections to the server stayed in use; use more of them, or look for a slow server")]
+pub(crate) struct Busy;
+
 /// The task of the store ended before it had a result.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("the runtime of the store was shut down")]

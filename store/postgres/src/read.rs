@@ -30,10 +30,10 @@ const OPEN: &str = scan!("key >= $1");
 /// Maximum number of rows of a page, whatever the caller allows. The server looks at so many to find the end of a page.
 const ROWS: usize = 1 << 14;
 
-/// Maximum number of newest batches, and their age in seconds, that [`prune`] keeps when there are more than a store has
-/// to remember: processes commit side by side, and the batch of one may be submitted again after many of the others.
+/// Removes all but the newest batches, as many as a store has to remember, and those of the last minute. Processes commit
+/// side by side: the batch of one may be submitted again after thousands of the others.
 const PRUNE: &str = "delete from batches where at < now() - interval '60 s' \
-    and version < (select version from batches order by version desc offset $1 limit 1)";
+    and version <= (select version from batches order by version desc offset $1 limit 1)";
 
 /// Why a read failed.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use sqlx::{ConnectOptions, PgConnection, postgres::PgConnectOptions};
 use tokio::time::timeout;
 
 use crate::{
-    failure::{Meaning, Replaced, Silent, meaning},
+    failure::{Busy, Meaning, Replaced, Silent, meaning},
     schema,
 };
 
@@ -130,12 +130,13 @@ impl Sessions {
         }
     }
 
-    /// A session that no other call uses. Waits while the limit of sessions is in use.
+    /// A session that no other call uses. Waits while all sessions are in use, for the time that a statement may take.
     ///
     /// # Errors
-    /// If a new connection cannot be made, or does not lead to the store. Nothing of the caller's was sent.
+    /// If all sessions stay in use, a new connection cannot be made, or it does not lead to the store. Nothing of the caller's was sent.
     pub(crate) async fn lend(&self) -> Result<Lent<'_>, NoSession> {
-        let permit = self.limit.acquire().await;
+        let permit = timeout(self.timeout, self.limit.acquire()).await;
+        let permit = permit.map_err(|_| NoSession::new(Meaning::Refused, Busy))?;
         let permit = permit.map_err(|error| NoSession::new(Meaning::Refused, error))?;
         if let Some(source) = self.known.poison() {
             let meaning = Meaning::Broken;

@@ -175,6 +175,33 @@ async fn r50_partitions_commit_side_by_side() {
     held.await.unwrap().unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn old_batches_are_forgotten_and_the_newest_4096_are_not() {
+    let database = Server::shared().database();
+    let store = store(&database).await;
+    // Versions below those of the store.
+    database.run(
+        "insert into control_plane.batches select decode(md5(n::text), 'hex'), -n, now() - interval '1 hour' \
+         from generate_series(1, 5000) n",
+    );
+    let count = "select count(*) from control_plane.batches where version <= 0";
+    assert_eq!(database.run(count), "5000\n");
+    let first = Batch::new().put("first", "1");
+    let version = store.commit(first.clone()).await.unwrap();
+    let old = "update control_plane.batches set at = now() - interval '1 hour'";
+    database.run(old);
+    let commits = (0..4095).map(|_| store.commit(Batch::new()));
+    let commits = futures::future::join_all(commits).await;
+    assert!(commits.iter().all(Result::is_ok));
+    for _ in 0..200 {
+        if database.run(count) == "0\n" {
+            break;
+        }
+    }
+    assert_eq!(database.run(count), "0\n");
+    assert_eq!(store.commit(first).await.unwrap(), version);
+}
+
 /// A range is deleted while another commit, which relies on what the first one changes, puts a key into it.
 #[tokio::test]
 async fn r50_key_put_into_a_range_that_is_deleted_leaves_a_serial_order() {
