@@ -61,6 +61,13 @@ pub(crate) fn postgres_is_installed() -> bool {
     Path::new(POSTGRES).exists()
 }
 
+/// A runtime of one thread that can reach a server.
+pub(crate) fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+}
+
 /// Runs a side with the URL of an empty database; none if PostgreSQL is not installed. The processor time of the server
 /// counts as that of the side's only sample.
 pub(crate) fn on_postgres(

@@ -77,7 +77,7 @@ fn ours(n: usize) -> Result<Vec<Sample>, Error> {
 
 fn ours_on_postgres(n: usize) -> Result<Vec<Sample>, Error> {
     program::on_postgres(|url| {
-        runtime()?
+        program::runtime()?
             .block_on(async { messages(Arc::new(PostgresStore::connect(url).await?), n).await })
     })
 }

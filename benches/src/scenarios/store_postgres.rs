@@ -18,7 +18,6 @@ use crate::{
     Error,
     assets::{id, jobs, shuffled},
     measure::{Meter, Sample, now},
-    ours::runtime,
     peers::program,
 };
 
@@ -44,7 +43,7 @@ fn ours(n: usize) -> Result<Vec<Sample>, Error> {
         let size = database.run("select pg_database_size(current_database())");
         Ok(size.trim().parse()?)
     };
-    runtime()?.block_on(async {
+    program::runtime()?.block_on(async {
         let store = PostgresStore::connect(&database.url()).await?;
         let mut samples = sealed(Arc::new(store), n, size).await?;
         let store = PostgresStore::connect(&database.url()).await?;
@@ -58,7 +57,7 @@ fn limit(n: usize) -> Result<Vec<Sample>, Error> {
         return Ok(Vec::new());
     }
     let database = testing_postgres::Server::start().database();
-    runtime()?.block_on(async {
+    program::runtime()?.block_on(async {
         let mut connection = PgConnection::connect(&database.url()).await?;
         let tables = "create table asset (id text primary key, content text); create table head (id int primary key, content bytea)";
         connection.execute(sqlx::raw_sql(tables)).await?;

@@ -70,7 +70,7 @@ impl Options {
     }
 
     /// Opens the store. Creates its schema and tables if they are missing; several processes may do so at once. Call it
-    /// within a tokio runtime: the store runs there.
+    /// within a tokio runtime that has IO and time enabled: the store runs there.
     ///
     /// # Errors
     /// If the options cannot be used, the database cannot be reached, or its schema is not a store that this version

@@ -73,7 +73,8 @@ struct Inner {
 
 impl PostgresStore {
     /// Opens the store in the database at `url`, with the default [`Options`]: in the schema `control_plane`, which is
-    /// created if it is missing. Call it within a tokio runtime: the store runs there.
+    /// created if it is missing. Call it within a tokio runtime that has IO and time enabled: the store runs
+    /// there.
     ///
     /// # Errors
     /// As for [`Options::connect`].
