@@ -79,6 +79,7 @@ fn median(runs: Vec<Vec<Sample>>) -> Vec<Sample> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::peers::program::postgres_is_installed as installed;
 
     #[test]
     fn the_median_is_taken_for_each_phase() {
@@ -101,7 +102,8 @@ mod tests {
                 let names: Vec<String> = samples.into_iter().map(|s| s.phase).collect();
                 if *side == OURS {
                     ours.clone_from(&names);
-                    assert!(!ours.is_empty(), "{}", scenario.name);
+                    let left_out = scenario.name.ends_with("-postgres") && !installed();
+                    assert!(left_out || !ours.is_empty(), "{}", scenario.name);
                 }
                 let is_ours = names.iter().all(|name| ours.contains(name));
                 assert!(

@@ -1,7 +1,11 @@
 //! Measures the scenarios of the performance targets, together with their peers in the same run.
 //!
-//! `cargo run --release -p benches -- SCENARIO [--assets N ...] [--json] [--smoke]`, or `-- all`.
-#![allow(clippy::print_stdout, reason = "the program prints its figures")]
+//! `cargo run --release -p benches -- SCENARIO [--backend postgres] [--assets N ...] [--json] [--smoke]`, or `-- all`.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "the program prints its figures"
+)]
 
 mod assets;
 mod files;
@@ -14,7 +18,7 @@ mod report;
 mod scenarios;
 mod shared;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 
 /// Any error; the program only prints it.
 type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -26,6 +30,9 @@ struct Options {
     /// Name of the scenario, or `all`.
     #[arg(value_parser = scenarios::names())]
     scenario: String,
+    /// Store of the scenarios `store` and `queue`.
+    #[arg(long, value_enum, default_value_t)]
+    backend: Backend,
     /// Number of assets, targets, executions and so on; with several numbers the scenario runs once for each.
     #[arg(long, visible_aliases = ["targets", "consumers", "executions", "live", "messages", "schedules", "steps"], num_args = 1..)]
     assets: Vec<usize>,
@@ -40,8 +47,21 @@ struct Options {
     side: Option<String>,
 }
 
+/// Where a scenario keeps its store.
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+enum Backend {
+    /// SQLite, in a directory.
+    #[default]
+    Sqlite,
+    /// A PostgreSQL server of the scenario's own.
+    Postgres,
+}
+
 fn main() -> Result<(), Error> {
-    let options = Options::parse();
+    let mut options = Options::parse();
+    if matches!(options.backend, Backend::Postgres) {
+        options.scenario = scenarios::on_postgres(&options.scenario)?.to_owned();
+    }
     if let Some(side) = &options.side {
         let samples = harness::side(&options.scenario, side, &options.assets)?;
         println!("{}", serde_json::to_string(&samples)?);
@@ -54,6 +74,10 @@ fn main() -> Result<(), Error> {
             .chosen(&options.assets, everything, options.smoke)
         {
             let lines = harness::run(scenario, assets, if options.smoke { 1 } else { 3 })?;
+            if lines.is_empty() {
+                eprintln!("{}: left out, PostgreSQL is not installed", scenario.name);
+                continue;
+            }
             for line in &lines {
                 if options.json {
                     println!("{}", serde_json::to_string(line)?);

@@ -16,9 +16,10 @@ use crate::{Batch, CommitError, Error, Key, KeyRange, Topic, limit};
 /// - **Snapshot reads.** Each call of [`get`](Self::get) or [`scan`](Self::scan) reads one snapshot of acknowledged
 ///   commits. The snapshot may be a few versions old. A caller that needs the current value lists the version that it
 ///   read as an expectation of its next commit.
-/// - **Rising versions.** Every commit has a greater version than all earlier commits of the store, and than the
-///   version that its batch asks to be [above](Batch::above). Each value carries the version of the commit that wrote
-///   it.
+/// - **Rising versions.** Every commit has a greater version than all commits that were acknowledged before it was
+///   submitted, than the commits that wrote what it replaces or removes, and than the version that its batch asks to be
+///   [above](Batch::above). Commits that run at the same time have different versions, in any order. Each value carries
+///   the version of the commit that wrote it.
 /// - **Idempotent batches.** A batch that is submitted again under the same id is not committed twice: the store
 ///   answers with the version of the first commit. Backends remember the ids of the last
 ///   [`REMEMBERED_BATCHES`](crate::limit::REMEMBERED_BATCHES) batches.

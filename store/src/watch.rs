@@ -30,6 +30,16 @@ impl Watchers {
         receiver.boxed()
     }
 
+    /// Sends a hint to every watcher, whatever it watches. For backends that may have missed announcements.
+    pub fn announce_all(&mut self) {
+        for watchers in self.0.values_mut() {
+            watchers.retain_mut(|watcher| {
+                let _ = watcher.try_send(());
+                !watcher.is_closed()
+            });
+        }
+    }
+
     /// Sends a hint to each watcher of `topic`. `times` is called once per watcher and says how many hints to send:
     /// normally 1; fault injection uses other numbers.
     pub fn announce(&mut self, topic: &Topic, mut times: impl FnMut() -> usize) {

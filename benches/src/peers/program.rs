@@ -56,11 +56,24 @@ fn run(interpreter: &str, script: &str, n: usize, url: Option<&str>) -> Result<V
     }
 }
 
-/// Runs a peer with the URL of an empty database. The processor time of the server counts as the peer's.
-fn on_postgres(
+/// Whether the programs of PostgreSQL are installed.
+pub(crate) fn postgres_is_installed() -> bool {
+    Path::new(POSTGRES).exists()
+}
+
+/// A runtime of one thread that can reach a server.
+pub(crate) fn runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+}
+
+/// Runs a side with the URL of an empty database; none if PostgreSQL is not installed. The processor time of the server
+/// counts as that of the side's only sample.
+pub(crate) fn on_postgres(
     peer: impl FnOnce(&str) -> Result<Vec<Sample>, Error>,
 ) -> Result<Vec<Sample>, Error> {
-    if !Path::new(POSTGRES).exists() {
+    if !postgres_is_installed() {
         return Ok(Vec::new());
     }
     let server = Server::start();

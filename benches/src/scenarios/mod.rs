@@ -19,6 +19,7 @@ mod snapshot;
 mod solver;
 mod step_latency;
 mod store;
+mod store_postgres;
 mod waiting;
 mod watch;
 mod workflow;
@@ -33,7 +34,7 @@ pub(crate) const OURS: &str = "ours";
 /// Name on the command line that stands for every scenario.
 pub(crate) const ALL: &str = "all";
 
-static SCENARIOS: [&Scenario; 22] = [
+static SCENARIOS: [&Scenario; 24] = [
     &enforce_burst::SCENARIO,
     &idle::SCENARIO,
     &event_latency::SCENARIO,
@@ -45,6 +46,7 @@ static SCENARIOS: [&Scenario; 22] = [
     &generate::SCENARIO,
     &regenerate::SCENARIO,
     &store::SCENARIO,
+    &store_postgres::SCENARIO,
     &end_to_end::SCENARIO,
     &workflow::SCENARIO,
     &explore::SCENARIO,
@@ -56,6 +58,7 @@ static SCENARIOS: [&Scenario; 22] = [
     &claims::SCENARIO,
     &operation::SCENARIO,
     &queue::SCENARIO,
+    &queue::ON_POSTGRES,
 ];
 
 /// One side of a scenario: ours or a peer. It takes the number of assets and returns a sample per phase; none if the peer
@@ -104,6 +107,17 @@ impl Sizes {
 pub(crate) fn names() -> PossibleValuesParser {
     let names = SCENARIOS.iter().map(|scenario| scenario.name);
     names.chain([ALL]).collect::<Vec<_>>().into()
+}
+
+/// The name of a scenario's variant with a PostgreSQL server.
+///
+/// # Errors
+/// If there is no such variant.
+pub(crate) fn on_postgres(name: &str) -> Result<&'static str, Error> {
+    let name = format!("{name}-postgres");
+    let found = SCENARIOS.iter().find(|scenario| scenario.name == name);
+    let found = found.ok_or("`--backend postgres` is for `store` and `queue`")?;
+    Ok(found.name)
 }
 
 /// The scenario named `name`; all scenarios for [`ALL`].

@@ -36,44 +36,52 @@ pub(super) static SCENARIO: Scenario = Scenario {
 };
 
 /// Number of incarnations after the first one.
-const INCARNATIONS: usize = 100;
+pub(super) const INCARNATIONS: usize = 100;
 /// Number of changes in each of them.
 const CHANGES: usize = 10;
 /// Number of assets that are read one by one.
-const GETS: usize = 1_000;
+pub(super) const GETS: usize = 1_000;
 
 fn ours(n: usize) -> Result<Vec<Sample>, Error> {
     let dir = tempfile::tempdir()?;
-    let partition = PartitionId::new("benches")?;
-    let snapshot = Snapshot::empty().edit(IncarnationNo(1), jobs(n)?, &[]);
-    let first = incarnation(None, snapshot)?;
     runtime()?.block_on(async {
         let store: Arc<dyn Store> = Arc::new(SqliteStore::open(dir.path())?);
-        let incarnations = Incarnations::new(store, partition.clone());
-        let (empty, meter) = (size(dir.path())?, Meter::start()?);
-        let mut head = incarnations.seal(&first, None, Batch::new()).await?;
-        let sample = meter.stop("first", n)?;
-        let written = size(dir.path())? - empty;
-        let mut samples = vec![sample.latencies(vec![meter.elapsed()]).bytes(written)];
-
-        let mut latest = first;
-        let (mut latencies, before) = (Vec::new(), size(dir.path())?);
-        let meter = Meter::start()?;
-        for turn in 0..INCARNATIONS {
-            latest = edited(&latest, turn, n)?;
-            let start = now();
-            head = incarnations
-                .seal(&latest, Some(&head), Batch::new())
-                .await?;
-            latencies.push(start.elapsed());
-        }
-        let sample = meter.stop("changes", INCARNATIONS)?;
-        let grown = size(dir.path())?.saturating_sub(before);
-        samples.push(sample.latencies(latencies).bytes(grown));
-        drop(incarnations);
-        samples.extend(read(dir.path(), partition, n).await?);
+        let mut samples = sealed(store, n, || size(dir.path())).await?;
+        samples.extend(read(Arc::new(SqliteStore::open(dir.path())?), n).await?);
         Ok(samples)
     })
+}
+
+/// Seals incarnations in an empty store, whose size `size` says in bytes.
+pub(super) async fn sealed(
+    store: Arc<dyn Store>,
+    n: usize,
+    size: impl Fn() -> Result<u64, Error>,
+) -> Result<Vec<Sample>, Error> {
+    let snapshot = Snapshot::empty().edit(IncarnationNo(1), jobs(n)?, &[]);
+    let first = incarnation(None, snapshot)?;
+    let incarnations = Incarnations::new(store, PartitionId::new("benches")?);
+    let (empty, meter) = (size()?, Meter::start()?);
+    let mut head = incarnations.seal(&first, None, Batch::new()).await?;
+    let sample = meter.stop("first", n)?;
+    let written = size()?.saturating_sub(empty);
+    let mut samples = vec![sample.latencies(vec![meter.elapsed()]).bytes(written)];
+
+    let mut latest = first;
+    let (mut latencies, before) = (Vec::new(), size()?);
+    let meter = Meter::start()?;
+    for turn in 0..INCARNATIONS {
+        latest = edited(&latest, turn, n)?;
+        let start = now();
+        head = incarnations
+            .seal(&latest, Some(&head), Batch::new())
+            .await?;
+        latencies.push(start.elapsed());
+    }
+    let sample = meter.stop("changes", INCARNATIONS)?;
+    let grown = size()?.saturating_sub(before);
+    samples.push(sample.latencies(latencies).bytes(grown));
+    Ok(samples)
 }
 
 /// The incarnation after `latest` with ten changes.
@@ -88,9 +96,8 @@ fn edited(latest: &Incarnation, turn: usize, n: usize) -> Result<Incarnation, Er
 }
 
 /// Reads the newest incarnation as a new process does, then single assets of it.
-async fn read(dir: &Path, partition: PartitionId, n: usize) -> Result<[Sample; 2], Error> {
-    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(dir)?);
-    let incarnations = Incarnations::new(store, partition);
+pub(super) async fn read(store: Arc<dyn Store>, n: usize) -> Result<[Sample; 2], Error> {
+    let incarnations = Incarnations::new(store, PartitionId::new("benches")?);
     let meter = Meter::start()?;
     let latest = incarnations.latest().await?.ok_or("there is none")?;
     let assets = latest.snapshot().iter().count();

@@ -16,6 +16,7 @@ mod order;
 mod people;
 mod plan;
 mod plan_rollouts;
+mod postgres;
 mod removal;
 mod renames;
 mod rolled_back;

@@ -260,7 +260,7 @@ pub(crate) fn plane(production: &Production) -> ControlPlaneBuilder {
 pub(crate) struct Running {
     pub(crate) handle: Handle,
     stop: tokio::sync::oneshot::Sender<()>,
-    task: JoinHandle<()>,
+    pub(crate) task: JoinHandle<()>,
 }
 
 impl Running {

@@ -1,0 +1,125 @@
+-- The tables of the store, created in a schema of their own. Keys and values are bytes: keys order bytewise under any
+-- collation. `plpgsql`, the language of the function, is part of PostgreSQL.
+
+create table about (
+    only_row boolean primary key check (only_row),
+    format bigint not null,
+    -- Drawn when the tables are created. Tells this store from another one under the same name.
+    identity text not null,
+    -- Added to every number of the sequence `versions`. Raised by batches that ask for a greater version.
+    raised bigint not null
+);
+
+-- The numbers of commits. Commits of different keys do not wait for each other, so they may become visible in another
+-- order than that of their numbers; commits of one key do not.
+create sequence versions;
+
+create table rows (
+    key bytea primary key,
+    version bigint not null,
+    value bytea not null
+) with (fillfactor = 80);
+
+-- The batches that are recognised when they are submitted again.
+create table batches (
+    id bytea primary key,
+    version bigint not null,
+    at timestamptz not null
+);
+
+-- The rows as text, for people.
+create view shown as
+    select convert_from(key, 'UTF8') as key, version, encode(value, 'escape') as value from rows;
+
+-- Commits one batch. It runs as a transaction of its own at serializable isolation, so that a commit is one round trip.
+--
+-- Answers with the version in `given`, or with the position of the first expectation that does not hold in `refused`,
+-- and what was found there in `actual` (null: nothing).
+--
+-- The expected rows stay locked until the commit: no other commit changes what this one relies on before it is visible.
+-- Without the locks, serializable isolation alone would let an owner's last commit become visible after the commit that
+-- replaced the owner, as long as no transaction has read both.
+create function commit_batch(
+    batch bytea,
+    above bigint,
+    expected bytea[],     -- keys
+    versions bigint[],    -- their versions; 0: the key does not exist
+    written bytea[],      -- the expected keys that the batch writes too
+    unwritten bytea[],    -- the other ones
+    absent bytea[],       -- the expected keys that do not exist and that the batch does not put
+    starts bytea[],       -- ranges to delete
+    ends bytea[],         -- their ends; null: none
+    deleted bytea[],      -- keys to delete
+    put bytea[],          -- keys to put
+    contents bytea[],     -- their values
+    channel text,
+    topics text[],
+    out given bigint,
+    out refused bigint,
+    out actual bigint
+) language plpgsql as $$
+declare
+    base bigint;
+    number bigint;
+begin
+    if cardinality(written) > 0 then
+        perform 1 from rows r where r.key = any(written) order by r.key for update;
+    end if;
+    if cardinality(unwritten) > 0 then
+        perform 1 from rows r where r.key = any(unwritten) order by r.key for share;
+    end if;
+    if cardinality(expected) > 0 then
+        select e.nth, r.version into refused, actual
+            from unnest(expected, versions) with ordinality as e(key, version, nth)
+            left join rows r on r.key = e.key
+            where coalesce(r.version, 0) <> e.version
+            order by e.nth limit 1;
+        if refused is not null then
+            -- The batch itself may have changed what it expects: it is submitted again.
+            select b.version into given from batches b where b.id = batch;
+            if given is not null then
+                refused := null;
+                actual := null;
+            end if;
+            return;
+        end if;
+    end if;
+
+    number := nextval('versions');
+    select a.raised into strict base from about a where a.only_row;
+    if base + number <= above then
+        update about set raised = above where only_row;
+        base := above;
+    end if;
+    given := base + number;
+    insert into batches (id, version, at) values (batch, given, now()) on conflict (id) do nothing;
+    if not found then
+        select b.version into strict given from batches b where b.id = batch;
+        return;
+    end if;
+
+    -- There is no row to lock. A row that is inserted and deleted again keeps others from inserting it until the commit.
+    if cardinality(absent) > 0 then
+        insert into rows (key, version, value) select k, 0, '' from unnest(absent) k on conflict (key) do nothing;
+        delete from rows r where r.key = any(absent);
+    end if;
+    for nth in 1 .. cardinality(starts) loop
+        if ends[nth] is null then
+            delete from rows r where r.key >= starts[nth];
+        else
+            delete from rows r where r.key >= starts[nth] and r.key < ends[nth];
+        end if;
+    end loop;
+    if cardinality(deleted) > 0 then
+        delete from rows r where r.key = any(deleted);
+    end if;
+    if cardinality(put) > 0 then
+        insert into rows (key, version, value)
+            select p.key, given, p.value from unnest(put, contents) as p(key, value)
+            on conflict (key) do update set version = excluded.version, value = excluded.value;
+    end if;
+    if cardinality(topics) > 0 then
+        perform pg_notify(channel, t) from unnest(topics) t;
+    end if;
+end
+$$;

@@ -1,0 +1,12 @@
+//! The PostgreSQL backend against a private server.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod concurrent;
+mod conformance;
+mod layers;
+mod lost;
+mod opening;
+mod proxy;
+mod rival;
+mod round_trip;
+mod watching;
