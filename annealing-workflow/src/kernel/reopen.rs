@@ -5,7 +5,7 @@ use plugin_sdk::{Now, operation::StartCause, workflow::MachineName};
 
 use super::{
     Lane,
-    event::{Effects, Record, Reply, digest},
+    event::{Call, Effects, Record, Reply, digest},
     recover::RecoveredExecution,
     refused::Refused,
     say::Say,
@@ -47,6 +47,10 @@ impl Lane {
         self.open_key(&mut ended, known, out)?;
         self.written_again(&ended, out);
         let no = ExecutionNo(id.n);
+        let holder = super::holder(&id);
+        // Its fields, which were to be given up after its end.
+        self.held
+            .retain(|(.., call)| !matches!(call, Call::Release(of) if *of == holder));
         self.revived(&ended);
         self.add(now, ended, &mut Vec::new());
         let begun = self.live.get(&no).into_iter();

@@ -82,6 +82,27 @@ fn r34_edit_is_made_when_it_is_durable_and_by_the_next_owner_under_the_same_id()
     assert_eq!(world.released, ["execution/schema-0000000001"]);
 }
 
+/// The lease is not fresh when it ends, so its fields are given up later.
+#[test]
+fn r34_execution_that_is_live_again_keeps_the_fields_that_were_to_be_given_up() {
+    let mut world = migration();
+    world.answer("set-schema", Ok(edit("version", 2, 3).done()));
+    world.sync();
+    world.edited(made());
+    world.sync();
+    world.settled(Ok(Settlement::Done));
+    world.sync();
+    world.lease(Duration::ZERO);
+    world.answer("fill", done());
+    world.sync();
+    let id = ExecutionId::new("schema", 1);
+    assert_eq!(world.reopen(&id, &["fill"]), Reply::Taken);
+    world.sync();
+    world.lease(Duration::from_secs(1 << 30));
+    assert!(world.kernel.is_live(&id));
+    assert!(world.released.is_empty(), "{:?}", world.released);
+}
+
 #[test]
 fn r34_edit_that_may_have_been_made_is_made_again_and_a_refused_one_fails() {
     let mut world = migration();
