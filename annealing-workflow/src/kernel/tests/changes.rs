@@ -223,11 +223,16 @@ impl History {
 
     fn answer_edit(&mut self) {
         self.make();
-        let Some((no, edit)) = self.world.edits.iter().next() else {
-            return;
+        let is_made = |edit: &PreparedEdit| {
+            let made = self.made.as_ref();
+            made.is_some_and(|made| made.id == edit.edit.id)
         };
-        let (no, id) = (*no, edit.edit.id.clone());
-        if let Some(made) = self.made.take_if(|made| made.id == id) {
+        let mut edits = self.world.edits.iter();
+        // After a crash, one that was answered before may be asked for again, too.
+        let no = edits.find(|(_, edit)| is_made(edit)).map(|(no, _)| *no);
+        if let Some(no) = no
+            && let Some(made) = self.made.take()
+        {
             let mut answer = self.world.made(made.job, &made.before, &made.after);
             if !made.is_known {
                 answer.changes.clear();
