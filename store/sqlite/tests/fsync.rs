@@ -1,7 +1,8 @@
-//! R5: a failed sync, also of a checkpoint, poisons the store permanently, and no acknowledged commit is lost.
+//! R5: a failed sync, also of a checkpoint, poisons the store permanently, and no acknowledged commit is lost. A commit
+//! costs one sync. A commit for which the log has no room is refused, and does not appear later.
 //!
-//! The tests start themselves as child processes with a preloaded library, written in C, that makes syncs fail on
-//! demand.
+//! The tests start themselves as child processes with a preloaded library, written in C, that makes syncs and writes fail
+//! on demand, and records the syncs.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -25,6 +26,10 @@ const DIR: &str = "STORE_DIR";
 const ENDING: &str = "FAIL_ENDING";
 /// Environment variable of the library: a file whose content is the end of the file names whose syncs fail.
 const CONTROL: &str = "FAIL_FSYNC";
+/// Environment variable of the library: the same for writes.
+const FULL: &str = "FAIL_WRITE";
+/// Environment variable of the library: a file to which it appends the path of each file that is synced.
+const TRACE: &str = "TRACE_FSYNC";
 
 /// Number of commits: enough for several checkpoints.
 const MANY: u32 = 3_000;
@@ -61,13 +66,10 @@ fn var(name: &str) -> String {
     std::env::var(name).unwrap()
 }
 
-/// Runs the test `test` as a child whose syncs of files named `...ending` fail, and checks the store that it leaves.
-fn poisoned(test: &str, ending: &str) {
-    if let Some(dir) = std::env::var_os(DIR) {
-        return commit_until_poisoned(Path::new(&dir));
-    }
-    let dir = tempfile::tempdir().unwrap();
-    let library = dir.path().join("failing_fsync.so");
+/// Runs the test `test` as a child with the library, and returns what the child wrote to its error stream. `None` means
+/// that there is no C compiler.
+fn run(test: &str, dir: &Path, ending: &str) -> Option<String> {
+    let library = dir.join("failing_fsync.so");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/failing_fsync.c");
     let compiled = Command::new("cc")
         .args(["-shared", "-fPIC", "-O1", "-o"])
@@ -79,15 +81,16 @@ fn poisoned(test: &str, ending: &str) {
             eprintln!(
                 "skipped: a C compiler is needed to make syncs fail, but `cc` cannot be run: {error}"
             );
-            return;
+            return None;
         }
     }
-    let state = dir.path().join("state");
     let child = Command::new(std::env::current_exe().unwrap())
         .args([test, "--exact", "--nocapture"])
-        .env(DIR, &state)
+        .env(DIR, dir.join("state"))
         .env(ENDING, ending)
-        .env(CONTROL, dir.path().join("control"))
+        .env(CONTROL, dir.join("control"))
+        .env(FULL, dir.join("full"))
+        .env(TRACE, dir.join("trace"))
         .env("LD_PRELOAD", &library)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -96,7 +99,20 @@ fn poisoned(test: &str, ending: &str) {
     let out = String::from_utf8_lossy(&child.stdout);
     let told = String::from_utf8_lossy(&child.stderr);
     assert!(child.status.success(), "{out}\n{told}");
-    assert!(told.contains("poisoned"), "{out}\n{told}");
+    Some(told.into_owned())
+}
+
+/// Runs the test `test` as a child whose syncs of files named `...ending` fail, and checks the store that it leaves.
+fn poisoned(test: &str, ending: &str) {
+    if let Some(dir) = std::env::var_os(DIR) {
+        return commit_until_poisoned(Path::new(&dir));
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let Some(told) = run(test, dir.path(), ending) else {
+        return;
+    };
+    assert!(told.contains("poisoned"), "{told}");
+    let state = dir.path().join("state");
     let acked = fs::read_to_string(state.join("acked")).map_or(0, |n| n.parse().unwrap());
     let store = SqliteStore::open(&state).unwrap();
     for n in 0..=acked {
@@ -130,4 +146,87 @@ fn r5_a_failed_sync_of_the_record_poisons_the_store() {
         "r5_a_failed_sync_of_the_record_poisons_the_store",
         "plane.acked",
     );
+}
+
+/// The last part of each path that was synced, in order.
+fn trace(dir: &Path) -> Vec<String> {
+    let trace = fs::read_to_string(dir.join("trace")).unwrap();
+    let name = |path: &str| path.rsplit('/').next().unwrap().to_owned();
+    trace.lines().map(name).collect()
+}
+
+/// Number of small commits of a child that counts its syncs: four laps of the records.
+const COUNTED: usize = 4 * 17;
+
+/// Makes small and then large commits, and marks their beginnings in the trace by a sync of another file.
+fn commit_and_mark(dir: &Path) {
+    let mark = |name: &str| {
+        fs::File::create(dir.join(name))
+            .unwrap()
+            .sync_all()
+            .unwrap();
+    };
+    let store = SqliteStore::open(dir).unwrap();
+    mark("small");
+    for n in 0..COUNTED {
+        block_on(store.commit(Batch::new().put(format!("k/{}", n % 3), "value"))).unwrap();
+    }
+    mark("large");
+    for n in 0..3 {
+        block_on(store.commit(Batch::new().put(format!("k/{n}"), vec![b'x'; 300_000]))).unwrap();
+    }
+    mark("end");
+}
+
+#[test]
+fn r5_a_commit_costs_one_sync_and_the_log_is_forced_once_per_lap() {
+    if let Some(dir) = std::env::var_os(DIR) {
+        return commit_and_mark(Path::new(&dir));
+    }
+    let test = "r5_a_commit_costs_one_sync_and_the_log_is_forced_once_per_lap";
+    let dir = tempfile::tempdir().unwrap();
+    if run(test, dir.path(), "").is_none() {
+        return;
+    }
+    let (log, record) = ("plane.sqlite3-wal", "plane.acked");
+    let names = trace(dir.path());
+    let at = |name: &str| names.iter().position(|it| it == name).unwrap();
+    let [small, large, end] = ["small", "large", "end"].map(at);
+    // The opening ends with a commit that forces the log. Then each of 16 commits syncs its record only, and the next
+    // one the log before its record, which takes the place of the first.
+    assert_eq!(names[small - 2..small], [log, record]);
+    let lap = [&[record; 16][..], &[log, record]].concat();
+    assert_eq!(names[small + 1..large], lap.repeat(COUNTED / 17));
+    // Large commits are in the log before they are recorded.
+    assert_eq!(names[large + 1..end], [log, record].repeat(3));
+}
+
+/// Makes a commit, then one for which the log has no room, and ends without closing the store.
+fn commit_without_room(dir: &Path) {
+    let store = SqliteStore::open(dir).unwrap();
+    block_on(store.commit(Batch::new().put("a", "1"))).unwrap();
+    let full = var(FULL);
+    fs::write(&full, var(ENDING)).unwrap();
+    let refused = block_on(store.commit(Batch::new().put("a", "2"))).unwrap_err();
+    assert!(
+        matches!(refused, CommitError::Unavailable { .. }),
+        "{refused:?}"
+    );
+    fs::remove_file(full).unwrap();
+    std::process::exit(0);
+}
+
+#[test]
+fn r5_a_commit_for_which_the_log_has_no_room_does_not_appear_later() {
+    if let Some(dir) = std::env::var_os(DIR) {
+        return commit_without_room(Path::new(&dir));
+    }
+    let test = "r5_a_commit_for_which_the_log_has_no_room_does_not_appear_later";
+    let dir = tempfile::tempdir().unwrap();
+    if run(test, dir.path(), "plane.sqlite3-wal").is_none() {
+        return;
+    }
+    let store = SqliteStore::open(dir.path().join("state")).unwrap();
+    let row = block_on(store.get(&["a".into()])).unwrap();
+    assert_eq!(row[0].as_ref().unwrap().value, "1");
 }
