@@ -110,7 +110,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Found> {
     // A power cut tears at most the one record that was being written, which was not acknowledged.
     let unreadable = |turn: u64| {
         let place = places.get((turn % PLACES) as usize);
-        place.is_some_and(|place| !unused(place) && decode(place).is_none())
+        place.is_some_and(|place| decode(place).is_none() && !unused(place))
     };
     if unreadable(turn + 1) && unreadable(turn + 2) {
         return Ok(Found::Damaged);
@@ -266,6 +266,13 @@ mod tests {
         }
     }
 
+    fn flip(path: &Path, at: u64) {
+        let file = OpenOptions::new().read(true).write(true).open(path);
+        let (file, mut byte) = (file.unwrap(), [0]);
+        file.read_exact_at(&mut byte, at).unwrap();
+        file.write_all_at(&[byte[0] ^ 0x10], at).unwrap();
+    }
+
     #[test]
     fn the_newest_record_is_read_back() {
         let dir = tempfile::tempdir().unwrap();
@@ -297,16 +304,33 @@ mod tests {
         let mut acked = Acked::open(&path, 0).unwrap();
         acked.write(&record(1, Some(b"one")), false).unwrap();
         acked.write(&record(2, Some(b"two")), false).unwrap();
-        let whole = std::fs::read(&path).unwrap();
-        for at in 0..HEADER + 3 {
-            let mut torn = whole.clone();
-            torn[2 * PLACE as usize + at] ^= 0x10;
-            std::fs::write(&path, &torn).unwrap();
+        for at in 0..HEADER as u64 + 3 {
+            flip(&path, 2 * PLACE + at);
             assert_eq!(records(&path).turn, 1, "byte {at}");
-            torn[PLACE as usize + at] ^= 0x10;
-            std::fs::write(&path, &torn).unwrap();
+            flip(&path, PLACE + at);
             assert_eq!(read(&path).unwrap(), Found::Damaged, "byte {at}");
+            flip(&path, 2 * PLACE + at);
+            flip(&path, PLACE + at);
         }
+    }
+
+    #[test]
+    fn a_file_of_two_records_is_extended() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("acked");
+        let mut bytes = Vec::new();
+        for turn in [8, 7] {
+            let mut place = Vec::new();
+            encode(&record(turn, Some(b"redo")), turn, &mut place);
+            place.resize(PLACE as usize, 0);
+            bytes.extend(place);
+        }
+        std::fs::write(&path, &bytes).unwrap();
+        assert_eq!(records(&path).turn, 8);
+        let mut acked = Acked::open(&path, 8).unwrap();
+        acked.write(&record(9, Some(b"redo")), true).unwrap();
+        let found = records(&path);
+        assert_eq!((found.turn, found.since(state(6)).unwrap().len()), (9, 3));
     }
 
     #[test]
@@ -318,18 +342,15 @@ mod tests {
         for turn in 1..=turns {
             acked.write(&record(turn, Some(b"redo")), false).unwrap();
         }
-        let whole = std::fs::read(&path).unwrap();
         for turn in turns - PLACES + 1..turns {
-            let mut bytes = whole.clone();
-            for turn in [turn, turn + 1] {
-                bytes[(turn % PLACES * PLACE) as usize + HEADER] ^= 0x10;
-            }
-            std::fs::write(&path, &bytes).unwrap();
+            let flip = || [turn, turn + 1].map(|turn| flip(&path, turn % PLACES * PLACE + 99));
+            flip();
             match read(&path).unwrap() {
                 // The two oldest may as well be two newer ones.
                 Found::Damaged => assert!([turns - 1, turns - PLACES + 1].contains(&turn)),
                 found => assert!(matches!(found, Found::Records(it) if it.turn == turns)),
             }
+            flip();
         }
     }
 

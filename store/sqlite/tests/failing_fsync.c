@@ -1,6 +1,6 @@
 /* Makes fsync and fdatasync fail with EIO for files whose name ends with the content of the file that FAIL_FSYNC
-   names, for as long as that file is there, and writes fail with ENOSPC likewise with FAIL_WRITE. Appends the path of each
-   file that is synced to the file that TRACE_FSYNC names. To be preloaded. */
+   names, for as long as that file is there, and writes fail with ENOSPC likewise with FAIL_WRITE. Appends a line with the
+   path of the file to the file that TRACE_FSYNC names: `sync` for a sync, `write` for a write. To be preloaded. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -31,24 +31,27 @@ static int fails(int fd, const char *variable)
     return n > 0 && m >= n && memcmp(path + m - n, ending, n) == 0;
 }
 
-static int synced(int fd, const char *name)
+static void trace(int fd, const char *what)
 {
     const char *trace = getenv("TRACE_FSYNC");
-    char path[4096];
+    char path[4096], line[4200];
+    ssize_t m = path_of(fd, path, sizeof path);
+    int n, file = trace ? open(trace, O_WRONLY | O_APPEND | O_CREAT, 0600) : -1;
+    if (file < 0)
+        return;
+    n = snprintf(line, sizeof line, "%s %.*s\n", what, m < 0 ? 0 : (int)m, path);
+    if (write(file, line, n) != n)
+        abort();
+    close(file);
+}
+
+static int synced(int fd, const char *name)
+{
     if (fails(fd, "FAIL_FSYNC")) {
         errno = EIO;
         return -1;
     }
-    if (trace) {
-        ssize_t m = path_of(fd, path, sizeof path - 1);
-        int file = open(trace, O_WRONLY | O_APPEND | O_CREAT, 0600);
-        if (m < 0 || file < 0)
-            abort();
-        path[m] = '\n';
-        if (write(file, path, m + 1) != m + 1)
-            abort();
-        close(file);
-    }
+    trace(fd, "sync");
     return ((int (*)(int))dlsym(RTLD_NEXT, name))(fd);
 }
 
@@ -68,6 +71,7 @@ static ssize_t written(int fd, const void *bytes, size_t n, off64_t at, const ch
         errno = ENOSPC;
         return -1;
     }
+    trace(fd, "write");
     return ((ssize_t (*)(int, const void *, size_t, off64_t))dlsym(RTLD_NEXT, name))(fd, bytes, n, at);
 }
 

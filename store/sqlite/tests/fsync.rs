@@ -2,7 +2,7 @@
 //! costs one sync. A commit for which the log has no room is refused, and does not appear later.
 //!
 //! The tests start themselves as child processes with a preloaded library, written in C, that makes syncs and writes fail
-//! on demand, and records the syncs.
+//! on demand, and records writes and syncs.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -28,7 +28,7 @@ const ENDING: &str = "FAIL_ENDING";
 const CONTROL: &str = "FAIL_FSYNC";
 /// Environment variable of the library: the same for writes.
 const FULL: &str = "FAIL_WRITE";
-/// Environment variable of the library: a file to which it appends the path of each file that is synced.
+/// Environment variable of the library: a file to which it appends the path of each file that is written or synced.
 const TRACE: &str = "TRACE_FSYNC";
 
 /// Number of commits: enough for several checkpoints.
@@ -148,11 +148,16 @@ fn r5_a_failed_sync_of_the_record_poisons_the_store() {
     );
 }
 
-/// The last part of each path that was synced, in order.
+/// What the child wrote and synced, in order: `write` or `sync` and the name of a file. Repeated writes are one.
 fn trace(dir: &Path) -> Vec<String> {
     let trace = fs::read_to_string(dir.join("trace")).unwrap();
-    let name = |path: &str| path.rsplit('/').next().unwrap().to_owned();
-    trace.lines().map(name).collect()
+    let named = |line: &str| {
+        let (what, path) = line.split_once(' ').unwrap();
+        format!("{what} {}", path.rsplit('/').next().unwrap())
+    };
+    let mut trace: Vec<_> = trace.lines().map(named).collect();
+    trace.dedup_by(|next, last| next == last && next.starts_with("write"));
+    trace
 }
 
 /// Number of small commits of a child that counts its syncs: four laps of the records.
@@ -188,17 +193,22 @@ fn r5_a_commit_costs_one_sync_and_the_log_is_forced_once_per_lap() {
     if run(test, dir.path(), "").is_none() {
         return;
     }
-    let (log, record) = ("plane.sqlite3-wal", "plane.acked");
-    let names = trace(dir.path());
-    let at = |name: &str| names.iter().position(|it| it == name).unwrap();
-    let [small, large, end] = ["small", "large", "end"].map(at);
-    // The opening ends with a commit that forces the log. Then each of 16 commits syncs its record only, and the next
-    // one the log before its record, which takes the place of the first.
-    assert_eq!(names[small - 2..small], [log, record]);
-    let lap = [&[record; 16][..], &[log, record]].concat();
-    assert_eq!(names[small + 1..large], lap.repeat(COUNTED / 17));
+    let trace = trace(dir.path());
+    let at = |name: &str| trace.iter().position(|it| it == name).unwrap();
+    let [small, large, end] = ["sync small", "sync large", "sync end"].map(at);
+    let log = ["write plane.sqlite3-wal", "sync plane.sqlite3-wal"];
+    let record = ["write plane.acked", "sync plane.acked"];
+    let forced = [log, record].concat();
+    // The opening ends with a commit that forces the log. Each of the next 16 commits syncs its record, and is visible to
+    // readers after that. The one behind them forces the log before its record overwrites the first one.
+    assert_eq!(trace[small - 4..small], forced);
+    let lap = [[record[0], record[1], log[0]].repeat(16), forced.clone()].concat();
+    let mut laps = lap.repeat(COUNTED / 17);
+    // The writes to the log of the last two commits of a lap follow each other.
+    laps.dedup();
+    assert_eq!(trace[small + 1..large], laps);
     // Large commits are in the log before they are recorded.
-    assert_eq!(names[large + 1..end], [log, record].repeat(3));
+    assert_eq!(trace[large + 1..end], forced.repeat(3));
 }
 
 /// Makes a commit, then one for which the log has no room, and ends without closing the store.

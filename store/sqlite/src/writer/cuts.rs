@@ -230,7 +230,9 @@ fn laps() -> Vec<Image> {
 #[test]
 fn r5_a_log_cut_behind_its_forced_part_loses_no_acknowledged_commit() {
     let images = laps();
+    // Each kind meets each length.
     let mut kinds = KINDS.into_iter().cycle();
+    let mut inside = [1, 24, 3000].into_iter().cycle();
     let mut completed = 0;
     for image in &images {
         let forced = image.forced.len();
@@ -239,18 +241,16 @@ fn r5_a_log_cut_behind_its_forced_part_loses_no_acknowledged_commit() {
             .filter(|end| (forced..=image.log.len()).contains(end))
             .collect();
         for end in ends {
-            for kept in [end, end + 1, end + 24, end + 3000] {
+            for kept in [end, end + inside.next().unwrap()] {
                 let cut = image.cut(kept, kinds.next().unwrap());
                 cut.open().unwrap();
                 completed += usize::from(kept < image.log.len());
             }
-            // The four kinds and the four lengths are combined differently at each boundary.
-            kinds.next();
         }
     }
     let forced: Vec<_> = images.iter().filter(|it| it.forced == it.log).collect();
     assert_eq!(forced.len(), 3, "one at the beginning, and one in each lap");
-    assert!(completed > 500, "{completed}");
+    assert!(completed > 300, "{completed}");
 }
 
 #[test]
@@ -284,14 +284,15 @@ fn r5_a_torn_record_leaves_exactly_the_acknowledged_commits() {
             torn.open().unwrap();
             continue;
         }
-        let changed = |at: &usize| before.acked[*at] != after.acked[*at];
-        let first = (0..after.acked.len()).find(changed).unwrap();
-        let last = (0..after.acked.len()).rfind(changed).unwrap();
-        for written in [0, 1, 31, 60, last - first] {
+        // Each commit has one record here, so its number is that of the commit.
+        let first = place(after.version.0);
+        let old = &before.acked[first..first + place(1)];
+        let new = &after.acked[first..first + place(1)];
+        let last = (0..place(1)).rfind(|at| old[*at] != new[*at]).unwrap();
+        for written in [0, 31, last] {
             // The record comes first, so the log does not have the commit yet.
             let mut torn = before.clone();
-            torn.acked[first..first + written]
-                .copy_from_slice(&after.acked[first..first + written]);
+            torn.acked[first..first + written].copy_from_slice(&new[..written]);
             torn.open().unwrap();
             torn.cut(0, Kind::Missing).open().unwrap();
         }
@@ -385,7 +386,7 @@ fn step() -> impl Strategy<Value = Step> {
     let kind = || prop::sample::select(&KINDS[..]);
     let size = prop_oneof![20 => 0..3000_usize, 2 => 0..200_000_usize, 1 => 250_000..700_000_usize];
     prop_oneof![
-        30 => (0..9_u8, size).prop_map(|(key, size)| Step::Commit { key, size }),
+        100 => (0..9_u8, size).prop_map(|(key, size)| Step::Commit { key, size }),
         1 => Just(Step::Checkpoint),
         1 => Just(Step::Reopen),
         2 => (kept(), kind()).prop_map(|(kept, kind)| Step::Cut { kept, kind }),
@@ -399,10 +400,10 @@ fn kept(image: &Image, thousandths: usize) -> usize {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn r5_random_histories_lose_no_acknowledged_commit(steps in prop::collection::vec(step(), 1..90)) {
+    fn r5_random_histories_lose_no_acknowledged_commit(steps in prop::collection::vec(step(), 1..150)) {
         let mut plane = Plane::new();
         for (n, step) in steps.into_iter().enumerate() {
             match step {
