@@ -211,7 +211,18 @@ fn r5_a_commit_costs_one_sync_and_the_log_is_forced_once_per_lap() {
     assert_eq!(trace[large + 1..end], forced.repeat(3));
 }
 
-/// Makes a commit, then one for which the log has no room, and ends without closing the store.
+/// Files of a store, and the directory beside it with a copy of them after a refused commit.
+const FILES: [&str; 3] = ["plane.sqlite3", "plane.sqlite3-wal", "plane.acked"];
+const REFUSED: &str = "refused";
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for file in FILES {
+        fs::copy(from.join(file), to.join(file)).unwrap();
+    }
+}
+
+/// Makes a commit, then one for which the log has no room, then one more. Ends without closing the store.
 fn commit_without_room(dir: &Path) {
     let store = SqliteStore::open(dir).unwrap();
     block_on(store.commit(Batch::new().put("a", "1"))).unwrap();
@@ -223,6 +234,8 @@ fn commit_without_room(dir: &Path) {
         "{refused:?}"
     );
     fs::remove_file(full).unwrap();
+    copy(dir, &dir.with_file_name(REFUSED));
+    block_on(store.commit(Batch::new().put("b", "3"))).unwrap();
     std::process::exit(0);
 }
 
@@ -236,7 +249,23 @@ fn r5_a_commit_for_which_the_log_has_no_room_does_not_appear_later() {
     if run(test, dir.path(), "plane.sqlite3-wal").is_none() {
         return;
     }
-    let store = SqliteStore::open(dir.path().join("state")).unwrap();
-    let row = block_on(store.get(&["a".into()])).unwrap();
-    assert_eq!(row[0].as_ref().unwrap().value, "1");
+    for (state, want) in [
+        (REFUSED, [Some("1"), None]),
+        ("state", [Some("1"), Some("3")]),
+    ] {
+        // Once with the log, and once after a loss of all of it.
+        let state = dir.path().join(state);
+        let cut = state.with_extension("cut");
+        copy(&state, &cut);
+        fs::write(cut.join("plane.sqlite3-wal"), "").unwrap();
+        for state in [state, cut] {
+            let store = SqliteStore::open(state).unwrap();
+            let rows = block_on(store.get(&["a".into(), "b".into()])).unwrap();
+            let values = rows
+                .iter()
+                .map(|row| row.as_ref().map(|row| row.value.clone()));
+            let want = want.map(|value| value.map(|value| value.to_owned().into()));
+            assert_eq!(values.collect::<Vec<_>>(), want);
+        }
+    }
 }

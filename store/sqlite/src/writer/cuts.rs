@@ -46,9 +46,17 @@ enum Kind {
     Flipped,
     /// As it was when the log was last forced.
     Old,
+    /// Every second sector as it was when the log was last forced.
+    Mixed,
 }
 
-const KINDS: [Kind; 4] = [Kind::Missing, Kind::Zero, Kind::Flipped, Kind::Old];
+const KINDS: [Kind; 5] = [
+    Kind::Missing,
+    Kind::Zero,
+    Kind::Flipped,
+    Kind::Old,
+    Kind::Mixed,
+];
 
 impl Image {
     /// The image after a power cut that keeps `kept` bytes of the log, at least what was forced.
@@ -64,6 +72,13 @@ impl Image {
                 .step_by(97)
                 .for_each(|it| *it ^= 0x55),
             Kind::Old => log.splice(kept.., old).for_each(drop),
+            Kind::Mixed => {
+                for (n, sector) in log[kept..].chunks_mut(512).enumerate().skip(1).step_by(2) {
+                    let old = old.iter().skip(n * 512).copied();
+                    let old = old.chain(std::iter::repeat(0));
+                    sector.iter_mut().zip(old).for_each(|(new, old)| *new = old);
+                }
+            }
         }
         Self {
             log,
@@ -336,6 +351,59 @@ fn r5_a_damaged_record_that_is_needed_is_refused() {
     two.flip_record(newest - 1);
     let error = two.open().err().unwrap();
     assert!(matches!(error, Error::Record { .. }), "{error}");
+}
+
+#[test]
+fn r5_a_record_that_leads_to_another_state_is_refused() {
+    let mut plane = Plane::new();
+    plane.commit("k", b"value");
+    let (before, batch) = (
+        plane.writer.take().unwrap().state,
+        Batch::new().put("k", "2"),
+    );
+    let mut after = State {
+        version: batch.version_after(before.version),
+        content: 7,
+    };
+    let mut redo = Vec::new();
+    redo::append(&mut redo, &batch, after.version);
+    let redo = Some(redo);
+    let mut acked = Acked::open(&plane.path(ACKED), plane.turn()).unwrap();
+    acked
+        .write(
+            &Record {
+                before,
+                after,
+                redo: redo.clone(),
+            },
+            false,
+        )
+        .unwrap();
+    plane.look(false);
+    let error = plane.image.open().err().unwrap();
+    assert!(matches!(error, Error::Damaged { .. }), "{error}");
+    // With the state that it leads to, it is completed.
+    let mut connection = database::connect(&plane.path(DATABASE)).unwrap();
+    let transaction = connection.transaction().unwrap();
+    after = before;
+    let version = batch.version_after(before.version);
+    database::apply(&transaction, batch.id, version, &batch.writes, &mut after).unwrap();
+    drop(transaction);
+    acked.retract(before).unwrap();
+    acked
+        .write(
+            &Record {
+                before,
+                after,
+                redo,
+            },
+            false,
+        )
+        .unwrap();
+    plane.look(false);
+    plane.image.values.insert("k".into(), b"2".to_vec());
+    plane.image.version = version;
+    plane.image.open().unwrap();
 }
 
 #[test]
