@@ -283,4 +283,6 @@ fn finish(
 #[cfg(test)]
 mod cuts;
 #[cfg(test)]
+mod plane;
+#[cfg(test)]
 mod tests;
