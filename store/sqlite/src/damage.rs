@@ -21,7 +21,7 @@ pub(crate) enum Damage {
     Gone(PathBuf),
     #[error("its commit {} is not the one that was acknowledged", .0.0)]
     Other(Version),
-    #[error("the newest acknowledged commit cannot be completed from its record")]
+    #[error("the newest acknowledged commits cannot be completed from their records")]
     Redo,
     #[error("the record of the newest commit cannot be written")]
     Acked(#[source] std::io::Error),

@@ -49,10 +49,17 @@ pub(crate) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.set_prepared_statement_cache_capacity(32);
     connection.execute_batch(
-        "PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
+        "PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; \
          PRAGMA cache_size = -16000; PRAGMA wal_autocheckpoint = 0;",
     )?;
     Ok(connection)
+}
+
+/// Decides whether later commits of this connection force the log to the medium before they become visible. By default
+/// only checkpoints do, and the first commit after one that copied the whole log.
+pub(crate) fn force_log(connection: &Connection, forced: bool) -> rusqlite::Result<()> {
+    // SQLite changes the mode when it prepares the statement, so it must not be a cached one.
+    connection.pragma_update(None, "synchronous", if forced { "FULL" } else { "NORMAL" })
 }
 
 /// Result of checking a usable database.

@@ -1,5 +1,5 @@
-//! Opening a database. Refuses one that lost acknowledged commits, and completes one whose log lacks only the newest
-//! commit.
+//! Opening a database. Refuses one that lost acknowledged commits, and completes one that lacks only commits whose
+//! records are there.
 
 use std::{fs, path::Path};
 
@@ -8,7 +8,7 @@ use rusqlite::Connection;
 
 use crate::{
     Error,
-    acked::{self, Acked, Found, Record, Recorder},
+    acked::{self, Acked, Found, Record, Records, State},
     damage::Damage,
     database::{self, Verified},
     directory::{Directory, Identity, io_error},
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Opens the database in `directory` for writing. Changes nothing before the database is known to be complete.
-pub(crate) fn open(directory: &Directory) -> Result<(Connection, Recorder, Identity), Error> {
+pub(crate) fn open(directory: &Directory) -> Result<(Connection, Acked, Identity), Error> {
     let (path, record) = (directory.database(), directory.acked());
     let found = acked::read(&record).map_err(|source| io_error(&record, source))?;
     refuse_missing(directory, &found)?;
@@ -34,11 +34,11 @@ pub(crate) fn open(directory: &Directory) -> Result<(Connection, Recorder, Ident
             }
             0
         }
-        Found::Record { record, turn } => {
-            if compare(&mut connection, directory, &verified, &record)? {
+        Found::Records(records) => {
+            if compare(&mut connection, directory, &verified, &records)? {
                 verified = database::prepare(&mut connection, &path)?;
             }
-            turn
+            records.turn
         }
     };
     set_aside(&mut connection, &path, &verified)?;
@@ -47,7 +47,7 @@ pub(crate) fn open(directory: &Directory) -> Result<(Connection, Recorder, Ident
     let acked = Acked::open(&record, turn).map_err(io)?;
     directory.sync().map_err(io)?;
     let identity = directory.identity().map_err(io)?;
-    Ok((connection, Recorder::start(acked).map_err(io)?, identity))
+    Ok((connection, acked, identity))
 }
 
 /// Refuses a directory without database if other files show that there was one. SQLite would create an empty database,
@@ -59,7 +59,7 @@ fn refuse_missing(directory: &Directory, found: &Found) -> Result<(), Error> {
         return Ok(());
     }
     let beside = match found {
-        Found::Record { record, .. } if record.after.version > Version(0) => directory.acked(),
+        Found::Records(records) if records.newest.after.version > Version(0) => directory.acked(),
         Found::Damaged => directory.acked(),
         _ if length(&log) > 0 => log,
         _ => return Ok(()),
@@ -67,17 +67,17 @@ fn refuse_missing(directory: &Directory, found: &Found) -> Result<(), Error> {
     Err(Error::Missing { path, beside })
 }
 
-/// Compares the database with the newest record. Completes the database if it lacks exactly the commits of that record,
-/// and returns whether it did.
+/// Compares the database with the newest record. Completes the database if the records contain all commits that it
+/// lacks, and returns whether it did.
 fn compare(
     connection: &mut Connection,
     directory: &Directory,
     verified: &Verified,
-    record: &Record,
+    records: &Records,
 ) -> Result<bool, Error> {
     let path = directory.database();
     let damage = |damage| damaged(&path, damage);
-    let (state, acked) = (verified.state, record.after);
+    let (state, acked) = (verified.state, records.newest.after);
     if state.version >= acked.version {
         let batches = database::batches(connection).map_err(damage)?;
         let mut states = batches.iter().map(|(_, state)| *state);
@@ -86,7 +86,7 @@ fn compare(
             _ => Ok(false),
         };
     }
-    let Some(redo) = record.redo.as_ref().filter(|_| state == record.before) else {
+    let Some(steps) = records.since(state) else {
         return Err(Error::Lost {
             path,
             found: state.version,
@@ -94,29 +94,33 @@ fn compare(
             record: directory.acked(),
         });
     };
-    complete(connection, redo, record).map_err(damage)?;
+    complete(connection, state, &steps).map_err(damage)?;
     tracing::warn!(
-        path = %path.display(), commit = acked.version.0,
-        "the log lacked the end of the newest commit; completed it from its record"
+        path = %path.display(), commit = acked.version.0, groups = steps.len(),
+        "the log lacked the newest commits; completed them from their records"
     );
     Ok(true)
 }
 
-/// Repeats the commits in the record's redo data.
-fn complete(connection: &mut Connection, redo: &[u8], record: &Record) -> Result<(), Damage> {
-    let commits = redo::decode(redo).ok_or(Damage::Redo)?;
+/// Repeats the commits in the records' redo data, all of them or none.
+fn complete(
+    connection: &mut Connection,
+    mut state: State,
+    steps: &[(&Record, &[u8])],
+) -> Result<(), Damage> {
     let transaction = connection.transaction()?;
-    let mut state = record.before;
-    for commit in commits {
-        let Commit {
-            id,
-            version,
-            writes,
-        } = commit;
-        database::apply(&transaction, id, version, &writes, &mut state)?;
-    }
-    if state != record.after {
-        return Err(Damage::Redo);
+    for (record, redo) in steps {
+        for commit in redo::decode(redo).ok_or(Damage::Redo)? {
+            let Commit {
+                id,
+                version,
+                writes,
+            } = commit;
+            database::apply(&transaction, id, version, &writes, &mut state)?;
+        }
+        if state != record.after {
+            return Err(Damage::Redo);
+        }
     }
     Ok(transaction.commit()?)
 }

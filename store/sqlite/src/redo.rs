@@ -1,4 +1,5 @@
-//! Encoding of the writes of a group of commits. A lost end of SQLite's log is completed from it.
+//! Encoding of the writes of a group of commits. The end of SQLite's log that a power cut took away is completed
+//! from it.
 
 use control_plane_store::{Batch, BatchId, Key, KeyRange, Version, Write};
 
@@ -8,6 +9,12 @@ pub(crate) struct Commit {
     pub(crate) id: BatchId,
     pub(crate) version: Version,
     pub(crate) writes: Vec<Write>,
+}
+
+/// Upper bound of the size of the encoded batch, in bytes.
+pub(crate) fn size(batch: &Batch) -> usize {
+    let writes = batch.writes.iter().map(|write| 17 + write.bytes());
+    32 + writes.sum::<usize>()
 }
 
 /// Appends the encoded commit to `out`.
@@ -112,6 +119,7 @@ mod tests {
         append(&mut bytes, &one, Version(7));
         let first = bytes.len();
         append(&mut bytes, &two, Version(8));
+        assert!(first <= size(&one) && bytes.len() <= size(&one) + size(&two));
         let commits = decode(&bytes).unwrap();
         let want = [(&one, 7), (&two, 8)].map(|(batch, version)| Commit {
             id: batch.id,

@@ -1,7 +1,9 @@
-//! The writer thread: it commits all waiting batches together, with one write to the medium.
+//! The writer thread: it commits all waiting batches together, with one forced write to the medium.
 //!
-//! A group is acknowledged once it is durable in SQLite's log and in the record outside of it (see `acked`). Both are
-//! written at the same time.
+//! The record of a group (see `acked`) is forced to the medium first. Then SQLite commits the group, without forcing its
+//! log, so readers see only what survives a power cut. Some groups are forced to the medium in the log instead, together
+//! with all groups before them: those that are too large for a record, and one in each lap of the records, so that the
+//! records that are overwritten next are no longer needed.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +15,7 @@ use futures::channel::oneshot;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::{
-    acked::{self, Record, Recorder, State},
+    acked::{self, Acked, Record, State},
     damage::Damage,
     database,
     directory::Identity,
@@ -38,7 +40,9 @@ pub(crate) struct Writer {
     connection: Connection,
     poison: Poison,
     watchers: Arc<Mutex<Watchers>>,
-    recorder: Recorder,
+    acked: Acked,
+    /// Whether the connection forces the log with each commit.
+    forcing: bool,
     files: Identity,
     state: State,
     remembered: BTreeMap<BatchId, Version>,
@@ -47,7 +51,7 @@ pub(crate) struct Writer {
 
 impl Writer {
     pub(crate) fn new(
-        (connection, recorder, files): (Connection, Recorder, Identity),
+        (connection, acked, files): (Connection, Acked, Identity),
         poison: Poison,
         watchers: Arc<Mutex<Watchers>>,
     ) -> Result<Self, Damage> {
@@ -55,7 +59,8 @@ impl Writer {
             connection,
             poison,
             watchers,
-            recorder,
+            acked,
+            forcing: false,
             files,
             state: State::default(),
             remembered: BTreeMap::new(),
@@ -144,16 +149,23 @@ impl Writer {
     }
 
     fn transact(&mut self, group: &[Job]) -> Result<Vec<Result<Version, CommitError>>, Failure> {
+        let size: usize = group.iter().map(|job| redo::size(&job.batch)).sum();
+        let large = size > acked::REDO;
+        let forced = large || self.acked.is_full();
+        if self.forcing != forced {
+            database::force_log(&self.connection, forced)?;
+            self.forcing = forced;
+        }
         let Self {
             connection,
-            recorder,
+            acked,
             state,
             remembered,
             by_version,
             ..
         } = self;
         let before = *state;
-        let mut redo = Some(Vec::new());
+        let mut redo = (!large).then(Vec::new);
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut results = Vec::with_capacity(group.len());
         for job in group {
@@ -168,7 +180,6 @@ impl Writer {
             let Batch { id, writes, .. } = &job.batch;
             let version = job.batch.version_after(state.version);
             database::apply(&transaction, *id, version, writes, state)?;
-            redo = redo.filter(|redo| redo.len() + job.batch.bytes() <= acked::REDO / 2);
             if let Some(redo) = &mut redo {
                 redo::append(redo, &job.batch, state.version);
             }
@@ -179,9 +190,9 @@ impl Writer {
         let record = Record {
             before,
             after: *state,
-            redo: redo.filter(|redo| redo.len() <= acked::REDO),
+            redo,
         };
-        finish(transaction, recorder, record)?;
+        finish(transaction, acked, &record, forced)?;
         while by_version.len() as u64 > limit::REMEMBERED_BATCHES
             && let Some((_, oldest)) = by_version.pop_first()
         {
@@ -193,7 +204,7 @@ impl Writer {
     /// Handles a failed group: continues from the state on the medium if that is certain, otherwise poisons the store.
     fn failed(&mut self, error: CommitError) -> CommitError {
         let error = match error {
-            CommitError::Unavailable { .. } => match self.recall().and_then(|()| self.retract()) {
+            CommitError::Unavailable { .. } => match self.recall() {
                 Ok(()) => error,
                 Err(cause) => CommitError::poisoned(cause),
             },
@@ -205,12 +216,6 @@ impl Writer {
             let _ = self.poison.set(Cause::clone(source));
         }
         error
-    }
-
-    /// Records the state without the refused group, so that the next opening does not complete it.
-    fn retract(&mut self) -> Result<(), Damage> {
-        let written = self.recorder.write(Record::durable(self.state));
-        written.map_err(Damage::Acked)
     }
 
     /// Reads the committed batches from the medium.
@@ -251,27 +256,33 @@ fn conflict(transaction: &Transaction<'_>, batch: &Batch) -> rusqlite::Result<Op
     Ok(None)
 }
 
-/// Makes a group durable in the log and in the record. If the record contains the writes of the group, both happen at
-/// the same time: after a power cut, either of the two is enough.
+/// Makes a group durable, then visible to readers. A `forced` group is forced to the medium by its commit, and recorded
+/// after that. The record of any other group comes first. If SQLite then refuses the group, its record is overwritten, so
+/// that the next opening does not complete the group.
 fn finish(
     transaction: Transaction<'_>,
-    recorder: &Recorder,
-    record: Record,
+    acked: &mut Acked,
+    record: &Record,
+    forced: bool,
 ) -> Result<(), Failure> {
     if record.before == record.after {
         return Ok(transaction.commit()?);
     }
-    if record.redo.is_none() {
-        let after = record.after;
+    if forced {
         transaction.commit()?;
-        return Ok(recorder.write(Record::durable(after))?);
+        return Ok(acked.write(record, forced)?);
     }
-    recorder.begin(record);
-    let committed = transaction.commit();
-    let recorded = recorder.end();
-    committed?;
-    Ok(recorded?)
+    acked.write(record, forced)?;
+    if let Err(error) = transaction.commit() {
+        acked.retract(record.before)?;
+        return Err(error.into());
+    }
+    Ok(())
 }
 
+#[cfg(test)]
+mod cuts;
+#[cfg(test)]
+mod plane;
 #[cfg(test)]
 mod tests;

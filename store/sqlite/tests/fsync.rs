@@ -1,7 +1,8 @@
-//! R5: a failed sync, also of a checkpoint, poisons the store permanently, and no acknowledged commit is lost.
+//! R5: a failed sync, also of a checkpoint, poisons the store permanently, and no acknowledged commit is lost. A commit
+//! costs one sync. A commit for which the log has no room is refused, and does not appear later.
 //!
-//! The tests start themselves as child processes with a preloaded library, written in C, that makes syncs fail on
-//! demand.
+//! The tests start themselves as child processes with a preloaded library, written in C, that makes syncs and writes fail
+//! on demand, and records writes and syncs.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -25,6 +26,10 @@ const DIR: &str = "STORE_DIR";
 const ENDING: &str = "FAIL_ENDING";
 /// Environment variable of the library: a file whose content is the end of the file names whose syncs fail.
 const CONTROL: &str = "FAIL_FSYNC";
+/// Environment variable of the library: the same for writes.
+const FULL: &str = "FAIL_WRITE";
+/// Environment variable of the library: a file to which it appends the path of each file that is written or synced.
+const TRACE: &str = "TRACE_FSYNC";
 
 /// Number of commits: enough for several checkpoints.
 const MANY: u32 = 3_000;
@@ -61,13 +66,10 @@ fn var(name: &str) -> String {
     std::env::var(name).unwrap()
 }
 
-/// Runs the test `test` as a child whose syncs of files named `...ending` fail, and checks the store that it leaves.
-fn poisoned(test: &str, ending: &str) {
-    if let Some(dir) = std::env::var_os(DIR) {
-        return commit_until_poisoned(Path::new(&dir));
-    }
-    let dir = tempfile::tempdir().unwrap();
-    let library = dir.path().join("failing_fsync.so");
+/// Runs the test `test` as a child with the library, and returns what the child wrote to its error stream. `None` means
+/// that there is no C compiler.
+fn run(test: &str, dir: &Path, ending: &str) -> Option<String> {
+    let library = dir.join("failing_fsync.so");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/failing_fsync.c");
     let compiled = Command::new("cc")
         .args(["-shared", "-fPIC", "-O1", "-o"])
@@ -79,15 +81,16 @@ fn poisoned(test: &str, ending: &str) {
             eprintln!(
                 "skipped: a C compiler is needed to make syncs fail, but `cc` cannot be run: {error}"
             );
-            return;
+            return None;
         }
     }
-    let state = dir.path().join("state");
     let child = Command::new(std::env::current_exe().unwrap())
         .args([test, "--exact", "--nocapture"])
-        .env(DIR, &state)
+        .env(DIR, dir.join("state"))
         .env(ENDING, ending)
-        .env(CONTROL, dir.path().join("control"))
+        .env(CONTROL, dir.join("control"))
+        .env(FULL, dir.join("full"))
+        .env(TRACE, dir.join("trace"))
         .env("LD_PRELOAD", &library)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -96,7 +99,20 @@ fn poisoned(test: &str, ending: &str) {
     let out = String::from_utf8_lossy(&child.stdout);
     let told = String::from_utf8_lossy(&child.stderr);
     assert!(child.status.success(), "{out}\n{told}");
-    assert!(told.contains("poisoned"), "{out}\n{told}");
+    Some(told.into_owned())
+}
+
+/// Runs the test `test` as a child whose syncs of files named `...ending` fail, and checks the store that it leaves.
+fn poisoned(test: &str, ending: &str) {
+    if let Some(dir) = std::env::var_os(DIR) {
+        return commit_until_poisoned(Path::new(&dir));
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let Some(told) = run(test, dir.path(), ending) else {
+        return;
+    };
+    assert!(told.contains("poisoned"), "{told}");
+    let state = dir.path().join("state");
     let acked = fs::read_to_string(state.join("acked")).map_or(0, |n| n.parse().unwrap());
     let store = SqliteStore::open(&state).unwrap();
     for n in 0..=acked {
@@ -130,4 +146,126 @@ fn r5_a_failed_sync_of_the_record_poisons_the_store() {
         "r5_a_failed_sync_of_the_record_poisons_the_store",
         "plane.acked",
     );
+}
+
+/// What the child wrote and synced, in order: `write` or `sync` and the name of a file. Repeated writes are one.
+fn trace(dir: &Path) -> Vec<String> {
+    let trace = fs::read_to_string(dir.join("trace")).unwrap();
+    let named = |line: &str| {
+        let (what, path) = line.split_once(' ').unwrap();
+        format!("{what} {}", path.rsplit('/').next().unwrap())
+    };
+    let mut trace: Vec<_> = trace.lines().map(named).collect();
+    trace.dedup_by(|next, last| next == last && next.starts_with("write"));
+    trace
+}
+
+/// Number of small commits of a child that counts its syncs: four laps of the records.
+const COUNTED: usize = 4 * 17;
+
+/// Makes small and then large commits, and marks their beginnings in the trace by a sync of another file.
+fn commit_and_mark(dir: &Path) {
+    let mark = |name: &str| {
+        fs::File::create(dir.join(name))
+            .unwrap()
+            .sync_all()
+            .unwrap();
+    };
+    let store = SqliteStore::open(dir).unwrap();
+    mark("small");
+    for n in 0..COUNTED {
+        block_on(store.commit(Batch::new().put(format!("k/{}", n % 3), "value"))).unwrap();
+    }
+    mark("large");
+    for n in 0..3 {
+        block_on(store.commit(Batch::new().put(format!("k/{n}"), vec![b'x'; 300_000]))).unwrap();
+    }
+    mark("end");
+}
+
+#[test]
+fn r5_a_commit_costs_one_sync_and_the_log_is_forced_once_per_lap() {
+    if let Some(dir) = std::env::var_os(DIR) {
+        return commit_and_mark(Path::new(&dir));
+    }
+    let test = "r5_a_commit_costs_one_sync_and_the_log_is_forced_once_per_lap";
+    let dir = tempfile::tempdir().unwrap();
+    if run(test, dir.path(), "").is_none() {
+        return;
+    }
+    let trace = trace(dir.path());
+    let at = |name: &str| trace.iter().position(|it| it == name).unwrap();
+    let [small, large, end] = ["sync small", "sync large", "sync end"].map(at);
+    let log = ["write plane.sqlite3-wal", "sync plane.sqlite3-wal"];
+    let record = ["write plane.acked", "sync plane.acked"];
+    let forced = [log, record].concat();
+    // The opening ends with a commit that forces the log. Each of the next 16 commits syncs its record, and is visible to
+    // readers after that. The one behind them forces the log before its record overwrites the first one.
+    assert_eq!(trace[small - 4..small], forced);
+    let lap = [[record[0], record[1], log[0]].repeat(16), forced.clone()].concat();
+    let mut laps = lap.repeat(COUNTED / 17);
+    // The writes to the log of the last two commits of a lap follow each other.
+    laps.dedup();
+    assert_eq!(trace[small + 1..large], laps);
+    // Large commits are in the log before they are recorded.
+    assert_eq!(trace[large + 1..end], forced.repeat(3));
+}
+
+/// Files of a store, and the directory beside it with a copy of them after a refused commit.
+const FILES: [&str; 3] = ["plane.sqlite3", "plane.sqlite3-wal", "plane.acked"];
+const REFUSED: &str = "refused";
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for file in FILES {
+        fs::copy(from.join(file), to.join(file)).unwrap();
+    }
+}
+
+/// Makes a commit, then one for which the log has no room, then one more. Ends without closing the store.
+fn commit_without_room(dir: &Path) {
+    let store = SqliteStore::open(dir).unwrap();
+    block_on(store.commit(Batch::new().put("a", "1"))).unwrap();
+    let full = var(FULL);
+    fs::write(&full, var(ENDING)).unwrap();
+    let refused = block_on(store.commit(Batch::new().put("a", "2"))).unwrap_err();
+    assert!(
+        matches!(refused, CommitError::Unavailable { .. }),
+        "{refused:?}"
+    );
+    fs::remove_file(full).unwrap();
+    copy(dir, &dir.with_file_name(REFUSED));
+    block_on(store.commit(Batch::new().put("b", "3"))).unwrap();
+    std::process::exit(0);
+}
+
+#[test]
+fn r5_a_commit_for_which_the_log_has_no_room_does_not_appear_later() {
+    if let Some(dir) = std::env::var_os(DIR) {
+        return commit_without_room(Path::new(&dir));
+    }
+    let test = "r5_a_commit_for_which_the_log_has_no_room_does_not_appear_later";
+    let dir = tempfile::tempdir().unwrap();
+    if run(test, dir.path(), "plane.sqlite3-wal").is_none() {
+        return;
+    }
+    for (state, want) in [
+        (REFUSED, [Some("1"), None]),
+        ("state", [Some("1"), Some("3")]),
+    ] {
+        // Once with the log, and once after a loss of all of it.
+        let state = dir.path().join(state);
+        let cut = state.with_extension("cut");
+        copy(&state, &cut);
+        fs::write(cut.join("plane.sqlite3-wal"), "").unwrap();
+        for state in [state, cut] {
+            let store = SqliteStore::open(state).unwrap();
+            let rows = block_on(store.get(&["a".into(), "b".into()])).unwrap();
+            let values = rows
+                .iter()
+                .map(|row| row.as_ref().map(|row| row.value.clone()));
+            let want = want.map(|value| value.map(|value| value.to_owned().into()));
+            assert_eq!(values.collect::<Vec<_>>(), want);
+        }
+    }
 }

@@ -30,6 +30,9 @@ const DATABASE: &str = "plane.sqlite3";
 const LOG: &str = "plane.sqlite3-wal";
 const ACKED: &str = "plane.acked";
 
+/// Number of records in the file [`ACKED`].
+const PLACES: usize = 16;
+
 /// Environment variable with the distance of the positions that the tests try. 1 tries every byte and every length,
 /// which takes long.
 const EXHAUSTIVE: &str = "STORE_EXHAUSTIVE";
@@ -161,6 +164,11 @@ fn killed_after(counts: [usize; 2]) -> Left {
     Left { dir, sealed }
 }
 
+/// The same with a log that is much longer than a lap of the records, so that most of it cannot be completed.
+fn killed_late() -> Left {
+    killed_after([3, 40])
+}
+
 /// The same after an orderly close: everything is in the database, and the log is empty.
 fn closed() -> Left {
     let left = killed();
@@ -205,10 +213,11 @@ fn refused_clearly(left: &Left, name: &str, bytes: Option<&[u8]>, what: &str) ->
 
 #[test]
 fn r5_every_flipped_byte_of_the_log_is_detected_or_harmless() {
-    let left = killed();
-    let (refused, all) = flips(&left, LOG);
-    eprintln!("log: {refused} of {all} flips refused, the others lost no data");
-    assert!(refused * 2 > all, "{refused} of {all}");
+    for (left, late) in [(killed(), false), (killed_late(), true)] {
+        let (refused, all) = flips(&left, LOG);
+        eprintln!("log: {refused} of {all} flips refused, the others lost no data");
+        assert_eq!(refused * 2 > all, late, "{refused} of {all}");
+    }
 }
 
 #[test]
@@ -234,7 +243,12 @@ fn r5_every_flipped_byte_of_the_record_loses_nothing() {
     let left = killed();
     // Only the beginning of each place is used; the rest is space for larger commits.
     let bytes = left.file(ACKED);
-    for at in positions(2000).chain((0..2000).step_by(100).map(|at| bytes.len() / 2 + at)) {
+    let places = (0..bytes.len()).step_by(bytes.len() / PLACES);
+    let others = places.flat_map(|place| (0..2000).step_by(400).map(move |at| place + at));
+    for at in positions(2000)
+        .map(|at| bytes.len() / PLACES + at)
+        .chain(others)
+    {
         let mut bytes = bytes.clone();
         bytes[at] ^= 0x55;
         let dir = left.with(ACKED, Some(&bytes));
@@ -244,21 +258,18 @@ fn r5_every_flipped_byte_of_the_record_loses_nothing() {
 
 #[test]
 fn r5_a_log_cut_at_any_length_is_detected_or_completed() {
-    let left = killed();
-    let bytes = left.file(LOG);
-    let (mut refused, mut all) = (0, 0);
-    for length in positions(bytes.len()).chain([bytes.len() - 1]) {
-        let cut = refused_clearly(
-            &left,
-            LOG,
-            Some(&bytes[..length]),
-            &format!("cut at {length}"),
-        );
-        refused += usize::from(cut);
-        all += 1;
+    for (left, late) in [(killed(), false), (killed_late(), true)] {
+        let bytes = left.file(LOG);
+        let (mut refused, mut all) = (0, 0);
+        for length in positions(bytes.len()).chain([bytes.len() - 1]) {
+            let what = format!("cut at {length}");
+            let cut = refused_clearly(&left, LOG, Some(&bytes[..length]), &what);
+            refused += usize::from(cut);
+            all += 1;
+        }
+        eprintln!("log: {refused} of {all} cuts refused, the others lost no data");
+        assert_eq!(refused * 2 > all, late, "{refused} of {all}");
     }
-    eprintln!("log: {refused} of {all} cuts refused, the others lost no data");
-    assert!(refused * 2 > all, "{refused} of {all}");
 }
 
 #[test]
@@ -271,7 +282,7 @@ fn r5_the_last_commit_is_completed_from_its_record() {
 
 #[test]
 fn r5_missing_or_older_files_are_refused_by_name() {
-    let left = killed();
+    let left = killed_late();
     let refused = |name: &str, bytes: Option<&[u8]>| {
         let dir = left.with(name, bytes);
         let before = contents(dir.path());

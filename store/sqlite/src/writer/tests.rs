@@ -7,13 +7,13 @@ use control_plane_store::CommitError;
 use super::*;
 use crate::{directory::Directory, opening};
 
-fn writer(dir: &Path) -> Writer {
+pub(super) fn writer(dir: &Path) -> Writer {
     let directory = Directory::lock(dir).unwrap();
     let opened = opening::open(&directory).unwrap();
     Writer::new(opened, Poison::default(), Arc::default()).unwrap()
 }
 
-fn commit(writer: &mut Writer, batches: &[Batch]) -> Vec<Result<Version, CommitError>> {
+pub(super) fn commit(writer: &mut Writer, batches: &[Batch]) -> Vec<Result<Version, CommitError>> {
     let (group, answers): (Vec<_>, Vec<_>) = batches
         .iter()
         .map(|batch| {
