@@ -176,16 +176,7 @@ impl<R: Runtime> Session<R> {
                     Some(fed) => self.fed(fed),
                     None => return,
                 },
-                input = inputs.next() => {
-                    let more = std::iter::from_fn(|| inputs.try_recv().ok());
-                    for input in input.into_iter().chain(more).take(INPUTS) {
-                        self.take(input);
-                        taken += 1;
-                        if self.broken.is_some() {
-                            break;
-                        }
-                    }
-                }
+                input = inputs.next() => taken += self.take_lot(input, &mut inputs),
                 () = (&mut alarm.rings).fuse() => {
                     self.tick();
                     alarm = self.alarm();
@@ -268,6 +259,20 @@ impl<R: Runtime> Session<R> {
             FeedItem::Standings(standings) => self.step(Event::Stands(standings)),
             _ => {}
         }
+    }
+
+    /// Takes an input and those that are there already. Returns how many.
+    fn take_lot(&mut self, first: Option<Input>, inputs: &mut UnboundedReceiver<Input>) -> usize {
+        let more = std::iter::from_fn(|| inputs.try_recv().ok());
+        let mut taken = 0;
+        for input in first.into_iter().chain(more).take(INPUTS) {
+            self.take(input);
+            taken += 1;
+            if self.broken.is_some() {
+                break;
+            }
+        }
+        taken
     }
 
     fn take(&mut self, input: Input) {
