@@ -253,6 +253,8 @@ pub struct Made {
     pub changes: Vec<Change>,
     /// The fields that a lenient edit has left alone, in words.
     pub left_alone: Vec<String>,
+    /// The newest incarnation that was sealed when the edit was made. The lane may not have taken it yet. 0: not known.
+    pub sealed: IncarnationNo,
 }
 
 /// How an edit has settled.

@@ -93,8 +93,7 @@ impl Intent for Never {
         let asset = asset.map_err(|error| plugin::Error::permanent(error.to_string()))?;
         Ok(Made {
             assets: vec![asset],
-            changes: Vec::new(),
-            left_alone: Vec::new(),
+            ..Made::default()
         })
     }
 

@@ -50,8 +50,9 @@ impl<R: Runtime> Desk<R> {
             ..*wanted
         };
         let own = self.own_changes(editable, wanted, &proposal, &candidate);
-        let made = Made {
+        let mut made = Made {
             own: own.await,
+            sealed: None,
             assets: assets.clone(),
             id: wanted.change.id.clone(),
             revision: proposal.reading.revision.clone(),
@@ -63,7 +64,11 @@ impl<R: Runtime> Desk<R> {
             _ => self.commit(guard, editable, wanted, &proposal).await,
         };
         match committed {
-            Ok(()) => Ok(Attempted::Made(made)),
+            Ok(()) => {
+                let newest = self.generation.status().incarnation;
+                made.sealed = newest.map(|header| header.id.no);
+                Ok(Attempted::Made(made))
+            }
             Err(EditError::Moved { .. }) => Ok(Attempted::Moved),
             Err(error) => Err(refused(wanted.change, error)),
         }

@@ -23,7 +23,7 @@ use plugin_sdk::{
     SourceChange, with_causes,
 };
 use prodspec_gen::{Pipeline, pipeline::Editable};
-use prodspec_model::{AssetId, PartitionId, Revision, SourceName, snapshot::Change};
+use prodspec_model::{AssetId, IncarnationNo, PartitionId, Revision, SourceName, snapshot::Change};
 use tokio::sync::{Mutex, MutexGuard, watch};
 
 use self::records::{Books, Entry, Wanted};
@@ -62,6 +62,8 @@ pub(crate) struct Made {
     /// The changes that are the edit's alone: from what the sources made before it, which may not be sealed yet. Empty:
     /// this is not known.
     pub(crate) own: Vec<Change>,
+    /// The newest incarnation when it was made. `None`: this is not known.
+    pub(crate) sealed: Option<IncarnationNo>,
 }
 
 /// How an attempt to make a change has ended.
@@ -333,6 +335,7 @@ impl<R: Runtime> Desk<R> {
             changes: Arc::default(),
             assets: record.assets.clone(),
             own: Vec::new(),
+            sealed: None,
         })
     }
 }

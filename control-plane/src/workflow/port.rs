@@ -147,6 +147,7 @@ fn answer(made: desk::Made, left_alone: Vec<String>) -> Made {
         assets: made.assets,
         changes: made.own,
         left_alone,
+        sealed: made.sealed.unwrap_or_default(),
     }
 }
 

@@ -9,7 +9,7 @@ use plugin_sdk::{
     operation::{Answer, ExecutionId},
     plugin,
 };
-use prodspec_model::snapshot;
+use prodspec_model::{IncarnationNo, snapshot};
 use serde_json::Value;
 
 use super::watches::size;
@@ -116,7 +116,11 @@ impl State {
     /// The assets that an edit has just changed.
     fn changed_from(&mut self, before: Contents, prepared: &PreparedEdit) -> Made {
         let after = self.flows.source.contents();
-        let mut made = Made::default();
+        let newest = self.flows.watched.sealed.keys().next_back();
+        let mut made = Made {
+            sealed: IncarnationNo(newest.copied().unwrap_or_default()),
+            ..Made::default()
+        };
         let watch = execution(&prepared.holder);
         let watch = watch.and_then(|id| Watch::of_run(&id));
         for field in (0..FIELDS.len()).filter(|field| before[*field] != after[*field]) {

@@ -22,8 +22,7 @@ pub(super) fn edit(field: &str, was: u32, to: u32) -> Answer {
 pub(super) fn made() -> Result<Made, plugin::Error> {
     Ok(Made {
         assets: vec![AssetId::new("schema/main").unwrap()],
-        changes: Vec::new(),
-        left_alone: Vec::new(),
+        ..Made::default()
     })
 }
 

@@ -68,6 +68,26 @@ fn r39_own_change_starts_nothing_whatever_is_told_first() {
     }
 }
 
+/// Incarnations were sealed before the edit that the lane takes after it.
+#[test]
+fn r39_own_change_is_known_to_a_lane_that_is_behind() {
+    let mut world = editing(&["one"]);
+    world.seal(&[("job/a", "2")]);
+    world.sync();
+    edits(&mut world, "one");
+    let mut made = world.made("job/a", "2", "3");
+    made.sealed = IncarnationNo(world.sealed.last().unwrap().no().0 + 2);
+    world.edited(Ok(made));
+    world.sync();
+    for content in ["1", "2"] {
+        world.seal(&[("db/x", content)]);
+        world.sync();
+    }
+    world.seal(&[("job/a", "3")]);
+    world.sync();
+    assert!(world.called().is_empty(), "{:?}", world.called());
+}
+
 #[test]
 fn r38_watch_does_not_wait_for_edits_that_no_watch_has_caused() {
     let mut world = editing(&["one"]);

@@ -159,6 +159,7 @@ impl World {
                 after: side(after),
             }],
             left_alone: Vec::new(),
+            sealed: IncarnationNo::default(),
         }
     }
 }

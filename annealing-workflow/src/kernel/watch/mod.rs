@@ -251,7 +251,8 @@ impl Lane {
         let own = !self.planted(Bug::SelfTrigger);
         let watch = self.watch_of(id.execution).filter(|_| own);
         for change in made.changes.iter() {
-            self.watches.made(change, watch.as_ref(), &chain);
+            self.watches
+                .made(change, watch.as_ref(), &chain, made.sealed);
         }
     }
 

@@ -159,9 +159,17 @@ impl Watches {
         }
     }
 
-    /// An execution has changed an asset, in the step in which that is stored. `watch`: the watch whose run it is.
-    pub(super) fn made(&mut self, change: &Change, watch: Option<&AssetId>, chain: &[String]) {
-        let at = self.newest.as_ref().map(Incarnation::no);
+    /// An execution has changed an asset, in the step in which that is stored. `watch`: the watch whose run it is. `sealed`:
+    /// the newest incarnation then, as far as is known.
+    pub(super) fn made(
+        &mut self,
+        change: &Change,
+        watch: Option<&AssetId>,
+        chain: &[String],
+        sealed: IncarnationNo,
+    ) {
+        let newest = self.newest.as_ref().map(Incarnation::no);
+        let at = newest.unwrap_or_default().max(sealed);
         let selecting = self.triggers.iter().filter_map(|(asset, known)| {
             let (before, after) = known.selects(change)?;
             let made = Made {
@@ -169,7 +177,7 @@ impl Watches {
                 after,
                 own: watch == Some(asset),
                 chain: chain.to_vec(),
-                at: at.unwrap_or_default(),
+                at,
             };
             Some((asset.clone(), made))
         });
