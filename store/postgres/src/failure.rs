@@ -63,6 +63,8 @@ pub(crate) fn meaning(error: &sqlx::Error) -> Meaning {
         _ if ended(database.severity()) => Meaning::Lost,
         // Damaged tables and indexes; missing tables, functions and schemas.
         "XX001" | "XX002" | "42P01" | "42883" | "3F000" => Meaning::Broken,
+        // What the function of a commit found: other tables, or older ones.
+        "CP001" | "CP002" => Meaning::Broken,
         // No room, a failed read or write of a file, a timeout, a standby: the server has rolled back, and after a
         // failed sync it restarts by itself.
         _ => Meaning::Refused,

@@ -61,7 +61,7 @@ pub(crate) async fn run(
             if watchers.strong_count() == 0 {
                 return;
             }
-            if let Ok(listener) = subscribe(&server).await {
+            if let Ok(Ok(listener)) = timeout(server.patience(), subscribe(&server)).await {
                 break listener;
             }
         };

@@ -1,9 +1,10 @@
 //! The store: commits and reads on sessions of their own, and the watchers.
 
 use std::{
+    collections::VecDeque,
     fmt,
     sync::{
-        Arc, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -33,9 +34,11 @@ use crate::{
     statement::{COMMIT, Statement},
 };
 
-/// Maximum number of times that a commit is tried when it loses against concurrent ones. With the pauses in between this
-/// takes a second or two.
+/// Maximum number of times that a commit is tried when it loses against concurrent ones.
 const ATTEMPTS: u32 = 40;
+
+/// Maximum number of batches that are known to have no certain outcome. The oldest are forgotten.
+const UNCERTAIN: usize = 4096;
 
 /// Number of own commits after which a process forgets old batches.
 const PRUNE: u64 = 4096;
@@ -66,6 +69,8 @@ struct Inner {
     writers: Sessions,
     readers: Sessions,
     commits: AtomicU64,
+    /// Batches that were answered with `Unknown`, and not with anything certain since.
+    uncertain: Mutex<VecDeque<BatchId>>,
     watchers: listen::Shared,
     listener: AbortHandle,
     runtime: Handle,
@@ -121,6 +126,7 @@ impl PostgresStore {
             // A read is one statement, and sees one snapshot under any isolation.
             readers: sessions("read committed", GET),
             commits: AtomicU64::new(0),
+            uncertain: Mutex::default(),
             watchers,
             listener: runtime.spawn(listening).abort_handle(),
             runtime,
@@ -132,6 +138,17 @@ impl PostgresStore {
             session.give_back();
         }
         Ok(store)
+    }
+
+    /// Forgets old batches, beside other work.
+    fn forget(&self) {
+        let store = self.clone();
+        self.0.runtime.spawn(async move {
+            let prune = store.read(|connection| Box::pin(read::prune(connection)));
+            if let Err(error) = prune.await {
+                tracing::warn!(%error, "failed to forget old batches; trying again after the next 4096 commits");
+            }
+        });
     }
 
     async fn read<T: Send + 'static>(
@@ -148,7 +165,33 @@ impl PostgresStore {
 }
 
 impl Inner {
+    /// Commits a batch. An attempt that has written nothing says nothing about those before it.
     async fn commit(&self, batch: &Batch) -> Result<Version, CommitError> {
+        let committed = self.tried(batch).await;
+        let mut uncertain = self
+            .uncertain
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let known = uncertain.iter().position(|id| *id == batch.id);
+        match committed {
+            Err(CommitError::Unavailable { source }) if known.is_some() => {
+                Err(CommitError::Unknown { source })
+            }
+            Err(CommitError::Unknown { source }) => {
+                if known.is_none() {
+                    uncertain.truncate(UNCERTAIN - 1);
+                    uncertain.push_front(batch.id);
+                }
+                Err(CommitError::Unknown { source })
+            }
+            certain => {
+                known.map(|at| uncertain.remove(at));
+                certain
+            }
+        }
+    }
+
+    async fn tried(&self, batch: &Batch) -> Result<Version, CommitError> {
         let statement = Statement::of(batch);
         let mut attempt = 0;
         loop {
@@ -175,7 +218,7 @@ impl Inner {
     ) -> Result<crate::statement::Answer, (Meaning, Cause)> {
         let lent = self.writers.lend().await;
         let mut lent = lent.map_err(|none| (none.meaning, none.source))?;
-        let run = statement.run(&mut lent.session.connection, &self.channel);
+        let run = statement.run(&mut lent.session.connection, &self.known, &self.channel);
         let (meaning, source) = match timeout(self.server.patience(), run).await {
             Ok(Ok(answer)) => {
                 lent.give_back();
@@ -260,13 +303,7 @@ impl Store for PostgresStore {
             .unwrap_or_else(|_| Err(CommitError::unknown(Ended)));
         let commits = self.0.commits.fetch_add(1, Ordering::Relaxed) + 1;
         if commits.is_multiple_of(PRUNE) {
-            let store = self.clone();
-            self.0.runtime.spawn(async move {
-                let prune = store.read(|connection| Box::pin(read::prune(connection)));
-                if let Err(error) = prune.await {
-                    tracing::warn!(%error, "failed to forget old batches; trying again after the next 4096 commits");
-                }
-            });
+            self.forget();
         }
         committed
     }

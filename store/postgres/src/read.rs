@@ -30,9 +30,9 @@ const OPEN: &str = scan!("key >= $1");
 /// Maximum number of rows of a page, whatever the caller allows. The server looks at so many to find the end of a page.
 const ROWS: usize = 1 << 14;
 
-/// Removes all but the newest batches, as many as a store has to remember, and those of the last minute. Processes commit
+/// Removes all but the newest batches, as many as a store has to remember, and those of the last ten minutes. Processes commit
 /// side by side: the batch of one may be submitted again after thousands of the others.
-const PRUNE: &str = "delete from batches where at < now() - interval '60 s' \
+const PRUNE: &str = "delete from batches where at < now() - interval '10 min' \
     and version <= (select version from batches order by version desc offset $1 limit 1)";
 
 /// Why a read failed.

@@ -29,7 +29,11 @@ create table batches (
 
 -- The rows as text, for people.
 create view shown as
-    select convert_from(key, 'UTF8') as key, version, encode(value, 'escape') as value from rows;
+    select
+        case position('\x00'::bytea in key) when 0 then convert_from(key, 'UTF8') else encode(key, 'escape') end as key,
+        version,
+        encode(value, 'escape') as value
+    from rows;
 
 -- Commits one batch. It runs as a transaction of its own at serializable isolation, so that a commit is one round trip.
 --
@@ -42,6 +46,8 @@ create view shown as
 create function commit_batch(
     batch bytea,
     above bigint,
+    known text,           -- the identity of the store
+    newest bigint,        -- the greatest version that the process was acknowledged
     expected bytea[],     -- keys
     versions bigint[],    -- their versions; 0: the key does not exist
     written bytea[],      -- the expected keys that the batch writes too
@@ -62,6 +68,12 @@ declare
     base bigint;
     number bigint;
 begin
+    -- A session may outlive the tables that it was opened for.
+    select a.raised into base from about a where a.only_row and a.identity = known;
+    if not found then
+        raise exception 'the tables of the store were removed and created again' using errcode = 'CP001';
+    end if;
+
     if cardinality(written) > 0 then
         perform 1 from rows r where r.key = any(written) order by r.key for update;
     end if;
@@ -86,7 +98,10 @@ begin
     end if;
 
     number := nextval('versions');
-    select a.raised into strict base from about a where a.only_row;
+    if base + number <= newest then
+        raise exception 'the database lacks commits that it had acknowledged, as after a restored backup'
+            using errcode = 'CP002';
+    end if;
     if base + number <= above then
         update about set raised = above where only_row;
         base := above;

@@ -10,12 +10,15 @@ use std::{
 
 use control_plane_store::{Cause, Version};
 use sqlx::{ConnectOptions, PgConnection, postgres::PgConnectOptions};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::{
     failure::{Busy, Meaning, Replaced, Silent, meaning},
     schema,
 };
+
+/// Time after which a session that was not used is opened again: a device on the way may have forgotten it.
+const IDLE: Duration = Duration::from_secs(60);
 
 /// What all sessions of a store share.
 #[derive(Debug)]
@@ -42,6 +45,16 @@ impl Known {
     /// Notes that a connection was lost.
     pub(crate) fn lost(&self) {
         self.losses.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The identity of the store that was opened.
+    pub(crate) fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// The greatest version that this process was acknowledged.
+    pub(crate) fn newest(&self) -> Version {
+        Version(self.newest.load(Ordering::Relaxed))
     }
 
     /// Notes a version that was acknowledged.
@@ -84,6 +97,8 @@ pub(crate) struct Session {
     pub(crate) connection: PgConnection,
     /// Losses that were known when it was opened.
     losses: u64,
+    /// When it was used last.
+    used: Instant,
 }
 
 /// Sessions of one kind: with one isolation and one statement that they run often.
@@ -107,7 +122,8 @@ pub(crate) struct Lent<'a> {
 
 impl Lent<'_> {
     /// Returns the session for further use.
-    pub(crate) fn give_back(self) {
+    pub(crate) fn give_back(mut self) {
+        self.session.used = Instant::now();
         self.sessions.idle().push(self.session);
     }
 }
@@ -143,7 +159,10 @@ impl Sessions {
             return Err(NoSession { meaning, source });
         }
         let losses = self.known.losses.load(Ordering::Relaxed);
-        let current = |session: &Session| session.losses == losses;
+        let current = |session: &Session| {
+            let is_fresh = session.used.elapsed() < IDLE;
+            session.losses == losses && is_fresh
+        };
         let idle = std::iter::from_fn(|| self.idle().pop()).find(current);
         let session = match idle {
             Some(session) => session,
@@ -161,6 +180,7 @@ impl Sessions {
             Ok(connection) => Ok(Session {
                 connection: connection?,
                 losses,
+                used: Instant::now(),
             }),
             Err(_) => Err(NoSession::new(Meaning::Refused, Silent)),
         }
@@ -180,7 +200,7 @@ impl Sessions {
             refused
         };
         let mut connection = self.options.connect().await.map_err(refused)?;
-        let newest = self.known.newest.load(Ordering::Relaxed);
+        let newest = self.known.newest().0;
         let about = schema::about(&mut connection).await.map_err(refused)?;
         let replaced = if !about.is_readable() {
             Some(Replaced::Format)

@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use control_plane_store::{Batch, CommitError, Expect, Key, KeyRange, Version, Write, limit};
 use sqlx::{PgConnection, Row};
 
+use crate::session::Known;
+
 /// Runs the function that commits. One row: the version, or the position of an expectation that does not hold and the
 /// version found there.
 pub(crate) const COMMIT: &str = "select given, refused, actual from \
-    commit_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
+    commit_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
 
 /// Maximum length of the payload of a notification, in bytes. The server allows a little more.
 const PAYLOAD: usize = 4096;
@@ -106,11 +108,14 @@ impl<'a> Statement<'a> {
     pub(crate) async fn run(
         &self,
         connection: &mut PgConnection,
+        known: &Known,
         channel: &str,
     ) -> sqlx::Result<Answer> {
         let row = sqlx::query(COMMIT)
             .bind(&self.id[..])
             .bind(self.above)
+            .bind(known.identity())
+            .bind(known.newest().0.min(limit::VERSION).cast_signed())
             .bind(&self.expected)
             .bind(&self.versions)
             .bind(&self.written)

@@ -6,7 +6,8 @@
 //!
 //! SQLite ends its log at the first frame whose checksum does not match, without an error: all commits behind it are
 //! lost. The newest record tells which commit the database must reach. A database that cannot be completed up to there
-//! has lost acknowledged commits.
+//! has lost acknowledged commits. One loss is not seen: if a power cut takes the newest groups from the log, and the newest
+//! record is damaged besides, that record looks like one that was being written, and its group is missing.
 
 use std::{
     fs::{File, OpenOptions},
@@ -146,8 +147,9 @@ impl Acked {
         if length < PLACES * PLACE {
             let room = vec![0; (PLACES * PLACE - length) as usize];
             file.write_all_at(&room, length)?;
-            file.sync_all()?;
         }
+        // Also the newest record, whose process may have died before it was forced: with each later sync, only one is.
+        file.sync_all()?;
         Ok(Self {
             file,
             turn,

@@ -1,10 +1,15 @@
 //! Opening a database. Refuses one that lost acknowledged commits, and completes one that lacks only commits whose
 //! records are there.
 
-use std::{fs, path::Path};
+use std::{
+    fs::{self, OpenOptions},
+    io::{self, Read},
+    os::unix::fs::FileExt,
+    path::Path,
+};
 
 use control_plane_store::Version;
-use rusqlite::Connection;
+use rusqlite::{Connection, TransactionBehavior};
 
 use crate::{
     Error,
@@ -42,6 +47,7 @@ pub(crate) fn open(directory: &Directory) -> Result<(Connection, Acked, Identity
         }
     };
     set_aside(&mut connection, &path, &verified)?;
+    force_log(&mut connection, directory)?;
     database::fold(&connection).map_err(|source| open_error(&path, source))?;
     let io = |source| io_error(&record, source);
     let acked = Acked::open(&record, turn).map_err(io)?;
@@ -123,6 +129,31 @@ fn complete(
         }
     }
     Ok(transaction.commit()?)
+}
+
+/// Writes the log again as it was read, and forces it to the medium. After a sync that failed in an earlier process, the
+/// system holds what it could not write for written, so that another sync alone would do nothing.
+fn force_log(connection: &mut Connection, directory: &Directory) -> Result<(), Error> {
+    let path = directory.database();
+    // No other process may begin the log again meanwhile.
+    let transaction = connection
+        .transaction_with_behavior(TransactionBehavior::Immediate)
+        .map_err(|source| open_error(&path, source))?;
+    let log = directory.log();
+    let write_back = || match OpenOptions::new().read(true).write(true).open(&log) {
+        Ok(mut file) => {
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes)?;
+            file.write_all_at(&bytes, 0)?;
+            file.sync_data()
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    };
+    write_back().map_err(|source| io_error(&log, source))?;
+    transaction
+        .rollback()
+        .map_err(|source| open_error(&path, source))
 }
 
 fn set_aside(connection: &mut Connection, path: &Path, verified: &Verified) -> Result<(), Error> {

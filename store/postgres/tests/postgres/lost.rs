@@ -102,13 +102,18 @@ async fn r50_server_that_is_down_is_unavailable_and_acknowledged_commits_survive
     let version = store.commit(Batch::new().put("a", "1")).await.unwrap();
     server.stop();
     let batch = Batch::new().put("b", "1");
+    let lost = store.commit(batch.clone()).await;
+    assert!(is_unknown(&lost), "{lost:?}");
     // Until the loss of the connections is noticed, the outcome is unknown.
     let refused = loop {
-        let refused = store.commit(batch.clone()).await;
+        let refused = store.commit(Batch::new().put("c", "1")).await;
         if !is_unknown(&refused) {
             break refused;
         }
     };
+    // What may have been written stays so, although this attempt has written nothing.
+    let again = store.commit(batch.clone()).await;
+    assert!(is_unknown(&again), "{again:?}");
     assert!(
         matches!(refused, Err(CommitError::Unavailable { .. })),
         "{refused:?}"
@@ -169,6 +174,38 @@ async fn store_whose_tables_were_replaced_is_poisoned() {
     assert!(store.get(&["a".into()]).await.unwrap_err().is_poisoned());
     let kept = other.get(&["b".into()]).await;
     assert!(kept.is_err() || kept.unwrap() == [None]);
+}
+
+#[tokio::test]
+async fn store_whose_tables_are_replaced_under_its_sessions_is_poisoned() {
+    let database = Server::shared().database();
+    let store = PostgresStore::connect(&database.url()).await.unwrap();
+    store.commit(Batch::new().put("a", "1")).await.unwrap();
+    database.run("drop schema control_plane cascade");
+    let other = PostgresStore::connect(&database.url()).await.unwrap();
+    other.commit(Batch::new().put("a", "2")).await.unwrap();
+    let refused = store.commit(Batch::new().put("b", "1")).await;
+    assert!(
+        matches!(refused, Err(CommitError::Poisoned { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(other.get(&["b".into()]).await.unwrap(), [None]);
+}
+
+#[tokio::test]
+async fn store_whose_database_goes_back_under_its_sessions_is_poisoned() {
+    let database = Server::shared().database();
+    let store = PostgresStore::connect(&database.url()).await.unwrap();
+    for n in 0..40 {
+        let batch = Batch::new().put("n", n.to_string());
+        store.commit(batch).await.unwrap();
+    }
+    database.run("select setval('control_plane.versions', 3)");
+    let refused = store.commit(Batch::new().put("n", "late")).await;
+    assert!(
+        matches!(refused, Err(CommitError::Poisoned { .. })),
+        "{refused:?}"
+    );
 }
 
 #[tokio::test]

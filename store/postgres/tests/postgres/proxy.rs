@@ -185,5 +185,5 @@ fn is_commit((tag, content): &(char, Vec<u8>)) -> bool {
         return false;
     };
     let number = |at: usize| usize::from(u16::from_be_bytes([rest[at], rest[at + 1]]));
-    number(2 + 2 * number(0)) == 14
+    number(2 + 2 * number(0)) == 16
 }
