@@ -23,7 +23,7 @@ use super::{
     retained::Retained, writes::writes,
 };
 use crate::{
-    kernel::{CommitNo, Effects, Event, Lane, Record, Recovered, Reply, ReplyNo},
+    kernel::{Call, CommitNo, Effects, Event, Lane, Record, Recovered, Reply, ReplyNo},
     record::Ended,
 };
 
@@ -395,8 +395,11 @@ impl<R: Runtime> Session<R> {
         }
         self.follow.extend(effects.follow);
         let mut calls = effects.calls;
-        // They run now, and the others must not begin late.
-        calls.sort_by_key(|call| self.calls.is_in_memory(call));
+        // Calls in memory run now, and must not delay the others. What a step begins and abandons is abandoned.
+        calls.sort_by_key(|call| {
+            let abandons = matches!(call, Call::Abandon(_));
+            (abandons, self.calls.is_in_memory(call))
+        });
         for call in calls {
             self.calls.make(call);
         }

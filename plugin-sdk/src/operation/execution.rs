@@ -25,7 +25,7 @@ use crate::{
 pub struct ExecutionId {
     /// Name of the workflow that is executed.
     pub workflow: WorkflowName,
-    /// Number of the execution among those of its workflow, from 1.
+    /// Number of the execution among all of its partition, from 1.
     pub n: u64,
 }
 

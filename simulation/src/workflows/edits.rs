@@ -108,6 +108,10 @@ impl Intent for Port {
 
     async fn release(&self, holder: &Holder) -> Result<(), BoxError> {
         let mut state = self.world.state();
+        // As for a change: what an earlier owner asks for late is refused.
+        if self.token < state.flows.owner {
+            return Err("another process owns the partition".into());
+        }
         if state.is_live(holder) {
             let what = format!("the fields of {holder} are given up, and it is live");
             state.violated("R34", what);

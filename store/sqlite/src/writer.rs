@@ -153,8 +153,8 @@ impl Writer {
         let large = size > acked::REDO;
         let forced = large || self.acked.is_full();
         if self.forcing != forced {
-            // After an error it is not known, and that is asked for again.
-            self.forcing = !forced;
+            // After an error the mode is not known, and a group that has to be forced sets it again.
+            self.forcing = false;
             database::force_log(&self.connection, forced)?;
             self.forcing = forced;
         }
