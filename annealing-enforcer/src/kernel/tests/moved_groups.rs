@@ -1,6 +1,6 @@
 //! R49: renames of assets that a rollout governs, or that are pinned.
 
-use plugin_sdk::{Cause, Pin, Recheck};
+use plugin_sdk::{Cause, Claim, Pin, Pushed, Recheck, Verdict};
 use prodspec_model::{Asset, AssetRef, Incarnation, addons::RolloutPolicyRef};
 
 use super::{
@@ -86,6 +86,27 @@ fn r49_settled_asset_whose_old_id_is_enforced_again_is_not_settled() {
     rig.step(Event::Pin { asset, pin });
     rig.in_sync("b");
     assert_eq!(rig.kernel.unsettled(), 0);
+}
+
+/// R9: its claims are for its own intent, which has no turn until the old id leaves.
+#[test]
+fn r49_asset_whose_old_id_is_enforced_again_gives_its_claims_back() {
+    let mut rig = settled(vec![thing("a", 1), thing("z", 1)]);
+    let old = rig.latest.clone();
+    rig.publish(vec![moved(&thing("b", 2), "a")], &["a"]);
+    let one = |verdict: Verdict| verdict.claim(Claim::AtMost("domain".into(), 1));
+    let push = rig.until_push("b", one).unwrap();
+    let (run, answer) = (push.target.run, Ok(Pushed::Done));
+    rig.step(Event::PushDone { run, answer });
+    pin(&mut rig, "a", &old, Cause::Intent);
+    rig.diffed("b", differs);
+    rig.checked("b", one);
+    rig.look_now("b");
+    assert!(!rig.is_diffing("b"), "it waits for its old id");
+    rig.publish(vec![thing("z", 2)], &[]);
+    assert!(rig.until_push("z", one).is_some(), "the claim is free");
+    let next = rig.taken_over();
+    assert_eq!(next.kernel.claims.held()[&"domain".into()].len(), 1, "z");
 }
 
 #[test]
