@@ -49,7 +49,7 @@ impl Lane {
             Ok(dispatch) => {
                 if let Some(step) = self.step_mut(id) {
                     step.class = step.class.max(dispatch.class);
-                    step.wanted = dispatch.claims;
+                    step.rare.wanted = dispatch.claims;
                 }
                 self.queue(now, id);
             }
@@ -97,7 +97,7 @@ impl Lane {
         {
             step.phase = Phase::Due;
             step.alarm = None;
-            step.woken = Some(key);
+            step.rare.woken = Some(key);
             let (class, age) = (step.class, step.age());
             self.list(id);
             self.ready.insert(class, age, id);
@@ -112,13 +112,13 @@ impl Lane {
         let Some(step) = self.step_mut(id) else {
             return;
         };
-        let woken = step.woken.take();
+        let woken = step.rare.woken.take();
         // A pause lets what is under way go on, and the rounds of one attempt.
         if paused && !step.goes_on_in_a_pause() {
             self.freed.extend(woken);
             return self.enter(now, id, Phase::Due, None);
         }
-        let (held, mut wanted) = (step.claims.clone(), step.wanted.clone());
+        let (held, mut wanted) = (step.rare.claims.clone(), step.rare.wanted.clone());
         // What the execution took at its start serves its steps too.
         let at_start = self
             .live
@@ -141,7 +141,7 @@ impl Lane {
                     let kept = wanted
                         .into_iter()
                         .filter(|claim| !matches!(claim, Claim::Rate(..)));
-                    step.claims.extend(kept);
+                    step.rare.claims.extend(kept);
                 }
                 match id.is_start() {
                     true => self.begin_started(now, id),
@@ -199,18 +199,18 @@ impl Lane {
         let time = execution
             .action(id.machine)
             .and_then(|action| action.attempt_deadline);
-        let Some(step) = execution.steps.get_mut(&id.machine) else {
+        let Some(step) = execution.steps.get_mut(id.machine) else {
             return;
         };
         step.attempt += 1;
         step.tries += 1;
-        step.due = None;
+        step.rare.due = None;
         step.incarnation = step.incarnation.or(latest);
         let until = now.mono + time.unwrap_or(function.info.deadline);
-        let expires = step.expires.filter(|expires| *expires > now.mono);
+        let expires = step.rare.expires.filter(|expires| *expires > now.mono);
         let until = expires.map_or(until, |expires| until.min(expires));
         if repeat != Repeat::Safe {
-            step.reach = step.reach.max(Some(until));
+            step.rare.reach = step.rare.reach.max(Some(until));
         }
         let attempt = step.attempt;
         let fence = Fence::new(self.token, if flat { 1 } else { attempt });
@@ -233,7 +233,10 @@ impl Lane {
 
 /// The request of an attempt.
 fn run(execution: &Execution, id: StepId, now: Now, until: Mono, fence: Fence) -> Run {
-    let (step, action) = (&execution.steps[&id.machine], execution.action(id.machine));
+    let (step, action) = (
+        execution.steps.get(id.machine),
+        execution.action(id.machine),
+    );
     let left = until.since(now.mono);
     let function = match action.map(|action| &action.task) {
         Some(Task::Call { function }) => function.clone(),
@@ -243,16 +246,16 @@ fn run(execution: &Execution, id: StepId, now: Now, until: Mono, fence: Fence) -
         function,
         key: execution.key(id.machine),
         fence,
-        incarnation: step.incarnation.unwrap_or_default(),
-        cause: execution.live.cause.clone(),
+        incarnation: step.and_then(|step| step.incarnation).unwrap_or_default(),
+        cause: execution.live.origin.cause.clone(),
         input: input(
             &execution.input,
             action.map_or(&Value::Null, |action| &action.input),
         ),
         context: execution.shared(),
         edits: execution.gathered_edits(),
-        needs: step.needs.clone(),
-        changed: execution.changed.clone(),
+        needs: step.map(|step| step.rare.needs.clone()).unwrap_or_default(),
+        changed: execution.about.changed.clone(),
         until,
         deadline: now.wall.checked_add(left).unwrap_or(now.wall),
         cancelled: execution.position.cancelled(),

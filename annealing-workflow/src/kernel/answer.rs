@@ -48,7 +48,7 @@ impl Lane {
         if !matches!(answer, Err(plugin::Error::Unknown { .. }))
             && let Some(step) = self.step_mut(id)
         {
-            step.reach = None;
+            step.rare.reach = None;
             // Other failures say nothing about the attempts before.
             step.uncertain &= !matches!(
                 answer,
@@ -69,7 +69,7 @@ impl Lane {
                 let lifetime = self.planted(Bug::CountLifetime);
                 if let Some(step) = self.step_mut(id) {
                     step.failures *= u32::from(lifetime);
-                    step.error = None;
+                    step.rare.error = None;
                     step.under_way = true;
                     step.incarnation = None;
                 }
@@ -98,20 +98,20 @@ impl Lane {
         };
         let known = needs
             .iter()
-            .all(|(name, need)| step.needs.get(name) == Some(need));
+            .all(|(name, need)| step.rare.needs.get(name) == Some(need));
         if known {
             return Err(
                 "the function asks for assets that it was given already; answer with them"
                     .to_owned(),
             );
         }
-        step.rounds += 1;
-        if step.rounds > ROUNDS {
+        step.rare.rounds += 1;
+        if step.rare.rounds > ROUNDS {
             return Err(format!(
                 "the function asked for assets {ROUNDS} times, which is the limit; ask for all that is needed at once"
             ));
         }
-        step.needs.extend(needs);
+        step.rare.needs.extend(needs);
         Ok(())
     }
 
@@ -132,7 +132,7 @@ impl Lane {
         });
         self.log.entry(id.execution).or_default().extend(notes);
         if let Some(step) = self.step_mut(id) {
-            step.error = None;
+            step.rare.error = None;
         }
         self.left(id, &answer, out);
         let edits = !(answer.edits.is_empty() && answer.pauses.is_empty());
@@ -223,8 +223,8 @@ impl Lane {
         let begun = execution
             .steps
             .iter()
-            .filter(|(machine, step)| **machine != id.machine && step.phase != Phase::Rests);
-        let begun: Vec<_> = begun.map(|(machine, _)| *machine).collect();
+            .filter(|(machine, step)| *machine != id.machine && step.phase != Phase::Rests);
+        let begun: Vec<_> = begun.map(|(machine, _)| machine).collect();
         let extended = execution
             .workflow
             .extended(answer.track.clone(), &position, &begun);
@@ -232,7 +232,7 @@ impl Lane {
             extended.map_err(|error| format!("the machines cannot be added: {error}"))?;
         let new: Vec<_> = extended.numbers().skip(execution.workflow.len()).collect();
         execution.position = extended.extend(&execution.position);
-        execution.live.definition = extended.digest();
+        std::sync::Arc::make_mut(&mut execution.live.origin).definition = extended.digest();
         execution.workflow = extended.clone();
         if self.stored.insert(extended.digest()) {
             out.records.push(Record::Definition(extended));
@@ -294,12 +294,12 @@ impl Lane {
             .action(id.machine)
             .map_or(1, |action| action.retry_limit);
         let machine = execution.machine_name(id.machine).clone();
-        let Some(step) = execution.steps.get_mut(&id.machine) else {
+        let Some(step) = execution.steps.get_mut(id.machine) else {
             return;
         };
-        step.error = Some(why.clone());
+        step.rare.error = Some(why.clone());
         step.incarnation = None;
-        step.rounds = 0;
+        step.rare.rounds = 0;
         let entry = Entry {
             at: now.wall,
             machine: Some(machine),
@@ -347,8 +347,8 @@ impl Lane {
         let Some(execution) = self.live.get(&id.execution) else {
             return Ok(());
         };
-        if execution.live.chain.len() + 1 > CHAIN {
-            let chain = execution.live.chain.join(" > ");
+        if execution.live.origin.chain.len() + 1 > CHAIN {
+            let chain = execution.live.origin.chain.join(" > ");
             return Err(Refused::Loop { chain }.to_string());
         }
         if self.live.len() + starts.len() > self.settings.config.live {
@@ -379,12 +379,12 @@ impl Lane {
             return;
         };
         let key = execution.key(id.machine);
-        let mut chain = execution.live.chain.clone();
+        let mut chain = execution.live.origin.chain.clone();
         chain.push(execution.id.to_string());
-        let by = execution.live.by.clone();
+        let by = execution.live.origin.by.clone();
         let moves = execution
             .steps
-            .get(&id.machine)
+            .get(id.machine)
             .map_or(0, |step| step.transitions);
         start.key.get_or_insert(format!("{key} {moves} {n}").into());
         let command = Command::Start {

@@ -40,7 +40,7 @@ impl Lane {
             let enabled = execution
                 .workflow
                 .is_enabled(id.machine, &execution.position);
-            let phase = execution.steps.get(&id.machine).map(|step| &step.phase);
+            let phase = execution.steps.get(id.machine).map(|step| &step.phase);
             match phase {
                 None | Some(Phase::Rests) if enabled => self.begin(now, id, out),
                 Some(phase) if !enabled && *phase != Phase::Rests => self.withdraw(now, id, out),
@@ -60,7 +60,7 @@ impl Lane {
             return;
         };
         let class = Class::of(
-            &execution.live.cause,
+            &execution.live.origin.cause,
             execution.transitions > 0,
             action.cleans_up,
         );
@@ -68,14 +68,12 @@ impl Lane {
             .workflow
             .state(id.machine, execution.position.state(id.machine));
         let steps = &mut execution.steps;
-        let step = steps
-            .entry(id.machine)
-            .or_insert_with(|| Box::new(Step::new((now.mono, now.wall))));
+        let step = steps.get_or_insert_with(id.machine, || Step::new((now.mono, now.wall)));
         step.begin(class);
-        step.expires = action.deadline.map(|time| now.mono + time);
+        step.rare.expires = action.deadline.map(|time| now.mono + time);
         let mut over = false;
         if let Some(most) = action.at_most {
-            let begun = step.begun.entry(state.clone()).or_default();
+            let begun = step.rare.begun.entry(state.clone()).or_default();
             *begun += 1;
             over = *begun > most;
         }
@@ -90,13 +88,13 @@ impl Lane {
     /// Does what an action is for, once the child execution of an older run has ended.
     fn perform(&mut self, now: Now, id: StepId, task: &Task, out: &mut Effects) {
         if let Some(step) = self.step_of(id)
-            && let Some(child) = step.older_child.clone()
+            && let Some(child) = step.rare.older_child.clone()
         {
             if self.is_live(&child) {
                 return self.enter(now, id, Phase::Child(child), None);
             }
             if let Some(step) = self.step_mut(id) {
-                step.older_child = None;
+                step.rare.older_child = None;
             }
         }
         match task {
@@ -122,7 +120,7 @@ impl Lane {
         let Some(execution) = self.live.get(&id.execution) else {
             return;
         };
-        let Some(step) = execution.steps.get(&id.machine) else {
+        let Some(step) = execution.steps.get(id.machine) else {
             return;
         };
         if step.open_edit().is_some() {
@@ -142,14 +140,14 @@ impl Lane {
             return self.changed(id);
         }
         let function = function.clone();
-        let not_before = step.not_before.filter(|at| *at > now.mono);
+        let not_before = step.rare.not_before.filter(|at| *at > now.mono);
         let (suspect, under_way) = (step.suspect, step.under_way);
         let action = execution.action(id.machine);
         let deadline = action.and_then(|action| action.deadline);
         if let Some(step) = self.step_mut(id) {
-            step.due.get_or_insert((now.mono, now.wall));
+            step.rare.due.get_or_insert((now.mono, now.wall));
             // The time in which the function was not registered does not count.
-            step.expires = step.expires.or(deadline.map(|time| now.mono + time));
+            step.rare.expires = step.rare.expires.or(deadline.map(|time| now.mono + time));
         }
         if let Some(at) = not_before {
             return self.enter(now, id, Phase::Delayed(Why::OlderRun), Some(at));
@@ -177,7 +175,7 @@ impl Lane {
     /// A function or a workflow is not registered: the step waits for it, however long.
     pub(super) fn missing(&mut self, now: Now, id: StepId, name: Arc<str>) {
         if let Some(step) = self.step_mut(id) {
-            step.expires = None;
+            step.rare.expires = None;
         }
         self.enter(now, id, Phase::Missing(name), None);
         self.changed(id);
@@ -205,7 +203,7 @@ impl Lane {
     pub(super) fn queue(&mut self, now: Now, id: StepId) {
         self.enter(now, id, Phase::Due, None);
         if let Some(step) = self.step_mut(id) {
-            step.due.get_or_insert((now.mono, now.wall));
+            step.rare.due.get_or_insert((now.mono, now.wall));
             let (class, age) = (step.class, step.age());
             self.ready.insert(class, age, id);
         }
@@ -217,10 +215,13 @@ impl Lane {
         let (Some(execution), Some(step)) = (self.live.get(&id.execution), self.step_of(id)) else {
             return;
         };
-        let mut request =
-            DispatchRequest::start(execution.id.clone(), execution.live.cause.clone(), now)
-                .labels(execution.live.labels.clone())
-                .since(step.due.unwrap_or(step.since).1);
+        let mut request = DispatchRequest::start(
+            execution.id.clone(),
+            execution.live.origin.cause.clone(),
+            now,
+        )
+        .labels(execution.live.origin.labels.clone())
+        .since(step.rare.due.unwrap_or(step.since).1);
         if !id.is_start()
             && let Some(action) = execution.action(id.machine)
         {
@@ -248,7 +249,7 @@ impl Lane {
         let Some(execution) = self.live.get(&id.execution) else {
             return;
         };
-        let Some(step) = execution.steps.get(&id.machine) else {
+        let Some(step) = execution.steps.get(id.machine) else {
             return;
         };
         let cancelled = execution.position.cancelled();
@@ -261,7 +262,7 @@ impl Lane {
         let keep = may_have_effect || step.phase == Phase::Poisoned || (has_begun && !cancelled);
         let phase = step.phase.clone();
         if let Phase::Child(child) = phase {
-            let of_this_run = step.older_child.is_none();
+            let of_this_run = step.rare.older_child.is_none();
             match (cancelled, of_this_run) {
                 (true, true) => self.cancel_child(now, &child, out),
                 (false, true) => {}
@@ -315,18 +316,18 @@ impl Lane {
         let Some(step) = self.step_mut(id) else {
             return;
         };
-        step.expires = None;
-        step.wanted.clear();
+        step.rare.expires = None;
+        step.rare.wanted.clear();
         step.under_way = false;
         step.incarnation = None;
         step.settles_until = None;
         if let Some(edit) = &mut step.edit {
             edit.over = true;
         }
-        step.due = None;
-        step.reach = None;
-        let claims = std::mem::take(&mut step.claims);
-        let woken = step.woken.take();
+        step.rare.due = None;
+        step.rare.reach = None;
+        let claims = std::mem::take(&mut step.rare.claims);
+        let woken = step.rare.woken.take();
         self.list(id);
         self.claims.rates.forget(&id);
         self.freed.extend(woken);
@@ -342,12 +343,12 @@ impl Step {
     fn begin(&mut self, class: Class) {
         self.class = class;
         self.failures = 0;
-        self.error = None;
+        self.rare.error = None;
         self.settles_until = None;
         self.tries = 0;
-        self.needs.clear();
-        self.rounds = 0;
-        self.untold = 0;
+        self.rare.needs.clear();
+        self.rare.rounds = 0;
+        self.rare.untold = 0;
         self.incarnation = None;
         self.under_way = false;
     }

@@ -47,7 +47,7 @@ impl Lane {
         edit.pauses = answer.pauses.clone();
         edit.starts = answer.starts.clone();
         edit.blast_radius = radius(execution, id);
-        if let Some(step) = execution.steps.get_mut(&id.machine) {
+        if let Some(step) = execution.steps.get_mut(id.machine) {
             step.failures = 0;
             step.edit = Some(Box::new(edit));
         }
@@ -71,13 +71,13 @@ impl Lane {
             .collect();
         let mut steps = numbers
             .iter()
-            .filter_map(|machine| execution.steps.get(machine));
+            .filter_map(|machine| execution.steps.get(*machine));
         if steps.any(|step| step.edit_may_come()) {
             let again = now.mono + UNDER_WAY;
             return self.enter(now, id, Phase::Delayed(Why::Edits), Some(again));
         }
         let edits = numbers.iter().filter_map(|machine| {
-            let made = execution.steps.get(machine)?.edit.as_ref()?;
+            let made = execution.steps.get(*machine)?.edit.as_ref()?;
             made.assets.as_ref()?;
             Some(made.edits.iter().rev().map(reversed))
         });
@@ -89,7 +89,7 @@ impl Lane {
         if edit.edits.is_empty() {
             return self.conclude(now, id, &edit.outcome);
         }
-        if let Some(step) = execution.steps.get_mut(&id.machine) {
+        if let Some(step) = execution.steps.get_mut(id.machine) {
             step.edit = Some(Box::new(edit));
         }
         self.make_edit(now, id, out);
@@ -111,7 +111,7 @@ impl Lane {
         let Some(execution) = self.live.get(&id.execution) else {
             return;
         };
-        let Some(step) = execution.steps.get(&id.machine) else {
+        let Some(step) = execution.steps.get(id.machine) else {
             return;
         };
         let Some(edit) = step.open_edit().cloned() else {
@@ -125,7 +125,7 @@ impl Lane {
         let made = edit.assets.is_some();
         let prepared = Box::new(PreparedEdit {
             holder: holder(&execution.id),
-            by: execution.live.by.clone(),
+            by: execution.live.origin.by.clone(),
             edit,
         });
         let (call_to_make, phase, alarm) = match (made, until) {
@@ -201,9 +201,9 @@ impl Lane {
         };
         step.uncertain = true;
         // Twice as long after each ten.
-        let wait = EDIT_AGAIN * 2_u32.pow((step.untold / 10).min(10));
+        let wait = EDIT_AGAIN * 2_u32.pow((step.rare.untold / 10).min(10));
         let wait = wait.min(EDIT_SELDOM);
-        step.untold += 1;
+        step.rare.untold += 1;
         let again = plugin::Error::throttled(why, wait);
         self.failed(now, id, &again, out);
     }
@@ -219,13 +219,13 @@ impl Lane {
             return;
         };
         let machine = execution.machine_name(id.machine).clone();
-        let Some(step) = execution.steps.get_mut(&id.machine) else {
+        let Some(step) = execution.steps.get_mut(id.machine) else {
             return;
         };
         step.failures = 0;
-        step.error = None;
+        step.rare.error = None;
         step.uncertain = false;
-        step.untold = 0;
+        step.rare.untold = 0;
         step.incarnation = latest.or(step.incarnation);
         let (mut edits, mut starts) = (Vec::new(), Vec::new());
         if let Some(edit) = &mut step.edit {
@@ -286,7 +286,7 @@ impl Lane {
             Ok(Settlement::RolledBack(why)) => (StateName::from(StateName::ROLLED_BACK), Some(why)),
             Err(error) => {
                 if let Some(step) = self.step_mut(id) {
-                    step.error = Some(error.to_string());
+                    step.rare.error = Some(error.to_string());
                 }
                 let again = now.mono + DISPATCH;
                 self.enter(now, id, Phase::Delayed(Why::Settling), Some(again));
@@ -294,7 +294,7 @@ impl Lane {
             }
         };
         if let Some(step) = self.step_mut(id).filter(|_| why.is_some()) {
-            step.error = why;
+            step.rare.error = why;
         }
         self.conclude(now, id, &outcome);
     }
@@ -311,7 +311,7 @@ impl Lane {
 pub(super) fn change_id(execution: &Execution, id: StepId) -> ChangeId {
     let round = execution
         .steps
-        .get(&id.machine)
+        .get(id.machine)
         .map_or(0, |step| step.transitions);
     let digest = Digest::of(format!("{}/{round}", execution.key(id.machine)).as_bytes());
     ChangeId::new(&digest.to_string())

@@ -16,7 +16,7 @@ impl Lane {
             return;
         };
         execution.live.waits = true;
-        let class = Class::of(&execution.live.cause, false, false);
+        let class = Class::of(&execution.live.origin.cause, false, false);
         execution.start = Some(Box::new(Step::of_start(now, class)));
         self.touched.insert(no);
         self.due_start(now, StepId::start(no), out);
@@ -29,7 +29,7 @@ impl Lane {
         let Some(step) = self.step_mut(id) else {
             return;
         };
-        step.due.get_or_insert((now.mono, now.wall));
+        step.rare.due.get_or_insert((now.mono, now.wall));
         match paused {
             true => self.enter(now, id, Phase::Due, None),
             false => self.ask_dispatch(now, id, out),
@@ -59,8 +59,8 @@ impl Lane {
         };
         execution.live.waits = false;
         if let Some(start) = &mut execution.start {
-            start.due = None;
-            execution.live.claims = start.claims.clone();
+            start.rare.due = None;
+            execution.live.claims = start.rare.claims.clone();
         }
         let machines: Vec<_> = execution.workflow.numbers().collect();
         self.live_changed.insert(id.execution);

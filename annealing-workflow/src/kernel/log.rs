@@ -4,7 +4,10 @@ use std::collections::VecDeque;
 
 use plugin_sdk::operation::ExecutionId;
 
-use super::event::{Effects, Record};
+use super::{
+    event::{Effects, Record},
+    sparse::{Empty, Sparse},
+};
 use crate::record::{Entry, LogRecord};
 
 /// Number of entries that are kept from the beginning.
@@ -18,7 +21,7 @@ pub(super) struct LogHead {
     /// Number of the next entry.
     next: u32,
     /// The first entry and the number of entries of each record after the oldest ones.
-    newest: VecDeque<(u32, u32)>,
+    newest: Sparse<VecDeque<(u32, u32)>>,
 }
 
 impl LogHead {
@@ -28,8 +31,15 @@ impl LogHead {
         let newest = records.iter().filter(|(first, _)| *first >= OLDEST);
         Self {
             next,
-            newest: newest.copied().collect(),
+            newest: Sparse::of(newest.copied().collect()),
         }
+    }
+}
+
+impl Empty for VecDeque<(u32, u32)> {
+    fn empty() -> &'static Self {
+        static EMPTY: VecDeque<(u32, u32)> = VecDeque::new();
+        &EMPTY
     }
 }
 

@@ -17,6 +17,7 @@ mod inbox;
 mod intended;
 mod log;
 mod operate;
+mod origins;
 mod queue;
 mod recover;
 mod refused;
@@ -26,8 +27,10 @@ mod runs;
 mod say;
 mod schedule;
 mod show;
+mod sparse;
 mod start;
 mod state;
+mod steps;
 #[cfg(test)]
 mod tests;
 mod transition;
@@ -56,6 +59,7 @@ pub(crate) use self::edit::holder;
 use self::{
     agenda::Agenda,
     inbox::{Answering, Given},
+    origins::Origins,
     queue::Queue,
     schedule::Schedules,
     state::{Execution, ExecutionNo, Phase, Step},
@@ -162,6 +166,7 @@ pub struct Lane {
     log: BTreeMap<ExecutionNo, Vec<Entry>>,
     /// Commands of other processes whose answers are not durable yet.
     answering: Answering,
+    origins: Origins,
 }
 
 /// Steps that were in flight when an owner ended. One at a time is tried again.
@@ -303,7 +308,10 @@ impl Lane {
     pub fn referenced(&self) -> BTreeSet<IncarnationNo> {
         let mut all = self.in_use();
         all.extend(self.watches.cited());
-        let changed = self.live.values().filter_map(|it| it.changed.as_ref());
+        let changed = self
+            .live
+            .values()
+            .filter_map(|it| it.about.changed.as_ref());
         let changed = changed.flat_map(|changed| &changed.assets);
         all.extend(changed.filter_map(|asset| asset.before));
         all
@@ -311,7 +319,7 @@ impl Lane {
 
     /// Whether a live execution keeps to this definition, or new ones would.
     pub fn uses(&self, definition: Digest) -> bool {
-        let live = self.live.values().map(|it| it.live.definition);
+        let live = self.live.values().map(|it| it.live.origin.definition);
         let new = self.settings.workflows.values().map(Workflow::digest);
         live.chain(new).any(|used| used == definition)
     }
@@ -388,7 +396,7 @@ impl Lane {
         let execution = self.live.get(&id.execution)?;
         match id.is_start() {
             true => execution.start.as_deref(),
-            false => execution.steps.get(&id.machine).map(|step| &**step),
+            false => execution.steps.get(id.machine),
         }
     }
 
@@ -396,7 +404,7 @@ impl Lane {
         let execution = self.live.get_mut(&id.execution)?;
         match id.is_start() {
             true => execution.start.as_deref_mut(),
-            false => execution.steps.get_mut(&id.machine).map(|step| &mut **step),
+            false => execution.steps.get_mut(id.machine),
         }
     }
 

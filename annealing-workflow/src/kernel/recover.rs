@@ -14,7 +14,8 @@ use super::{
     Bug, Lane, Settings,
     event::{CommitNo, Effects},
     log::LogHead,
-    state::{Execution, ExecutionNo, Phase, Step, StepId, Why},
+    state::{About, Execution, ExecutionNo, Phase, Step, StepId, Why},
+    steps::Steps,
     watch::RecoveredWatch,
 };
 use crate::{
@@ -127,6 +128,7 @@ impl Lane {
             looks: Default::default(),
             log: BTreeMap::new(),
             answering: Default::default(),
+            origins: Default::default(),
         }
     }
 
@@ -140,6 +142,7 @@ impl Lane {
         let no = ExecutionNo(stored.id.n);
         let steps = std::mem::take(&mut stored.steps);
         let outputs = std::mem::take(&mut stored.outputs);
+        stored.live.origin = self.origins.the_shared(stored.live.origin);
         let mut execution = Execution::restored(stored);
         self.restore_start(now, no, &mut execution);
         let mut phases = Vec::new();
@@ -162,7 +165,7 @@ impl Lane {
             let forgets = phase == Phase::Waiting && self.planted(Bug::ForgetTimer);
             let alarm = alarm.filter(|_| !forgets);
             phases.push((id, phase, alarm));
-            execution.steps.insert(machine, Box::new(step));
+            execution.steps.get_or_insert_with(machine, || step);
             if record.call.is_some_and(|call| call.in_flight) {
                 interrupted.push(id);
             }
@@ -186,11 +189,11 @@ impl Lane {
         if !live.waits && live.claims.is_empty() {
             return;
         }
-        let mut start = Step::of_start(now, Class::of(&live.cause, false, false));
+        let mut start = Step::of_start(now, Class::of(&live.origin.cause, false, false));
         if !live.waits {
             start.phase = Phase::Rests;
-            start.claims = live.claims.clone();
-            self.claims.restore(&StepId::start(no), &start.claims);
+            start.rare.claims = live.claims.clone();
+            self.claims.restore(&StepId::start(no), &start.rare.claims);
         }
         execution.start = Some(Box::new(start));
     }
@@ -203,12 +206,12 @@ impl Lane {
             return;
         };
         let machine = execution.machine_name(id.machine).clone();
-        let Some(step) = execution.steps.get_mut(&id.machine) else {
+        let Some(step) = execution.steps.get_mut(id.machine) else {
             return;
         };
-        step.deaths += u32::from(counts);
+        step.rare.deaths += u32::from(counts);
         step.suspect = true;
-        let (deaths, attempt) = (step.deaths, step.attempt);
+        let (deaths, attempt) = (step.rare.deaths, step.attempt);
         let log = self.log.entry(id.execution).or_default();
         let entry = |what| Entry {
             at: now.wall,
@@ -245,7 +248,7 @@ impl Lane {
                 .filter(|(_, step)| step.phase == Phase::Due);
             due.map(|(machine, _)| StepId {
                 execution: *no,
-                machine: *machine,
+                machine,
             })
         });
         let waiting = self
@@ -273,13 +276,12 @@ impl Execution {
         Self {
             id: stored.id,
             workflow: stored.workflow,
-            live: Box::new(stored.live),
+            live: stored.live,
             input: stored.input,
-            runs: stored.runs,
-            changed: stored.changed,
+            about: About::of(stored.runs, stored.changed),
             position,
             start: None,
-            steps: BTreeMap::new(),
+            steps: Steps::default(),
             context: BTreeMap::new(),
             transitions: 0,
             log: LogHead::of(&stored.log),
@@ -305,20 +307,20 @@ impl Step {
         let mut step = Self::new((now.mono, now.wall));
         step.run = record.run;
         step.transitions = record.transitions;
-        step.begun = record.begun.clone();
+        step.rare.begun = record.begun.clone();
         step.attempt = record.attempt;
         step.failures = record.failures;
-        step.deaths = record.deaths;
-        step.error = record.error.clone();
+        step.rare.deaths = record.deaths;
+        step.rare.error = record.error.clone();
         step.tries = record.tries;
-        step.claims = record.claims.clone();
+        step.rare.claims = record.claims.clone();
         step.under_way = record.under_way;
         step.uncertain = record.uncertain;
         step.edit = record.edit.clone();
-        step.expires = record.expires.map(|wait| wait.ends_at(now));
-        step.not_before = record.not_before.map(|wait| wait.ends_at(now));
-        step.reach = record.reach.map(|wait| wait.ends_at(now));
-        step.older_child = record.older_child.clone();
+        step.rare.expires = record.expires.map(|wait| wait.ends_at(now));
+        step.rare.not_before = record.not_before.map(|wait| wait.ends_at(now));
+        step.rare.reach = record.reach.map(|wait| wait.ends_at(now));
+        step.rare.older_child = record.older_child.clone();
         let wait = record.wait.map(|wait| wait.ends_at(now));
         let (phase, alarm) = match (&record.call, &record.child, record.does) {
             (Some(call), ..) => (Phase::Fencing(call.counts), Some(call.until.ends_at(now))),

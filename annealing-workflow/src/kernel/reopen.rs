@@ -54,7 +54,7 @@ impl Lane {
         self.revived(&ended);
         self.add(now, ended, &mut Vec::new());
         let begun = self.live.get(&no).into_iter();
-        let begun: Vec<_> = begun.flat_map(|it| it.steps.keys().copied()).collect();
+        let begun: Vec<_> = begun.flat_map(|it| it.steps.machines()).collect();
         for machine in begun {
             self.changed(StepId {
                 execution: no,
@@ -82,7 +82,7 @@ impl Lane {
         let Some(key) = &ended.live.key else {
             return;
         };
-        match &ended.live.cause {
+        match &ended.live.origin.cause {
             StartCause::Slot { schedule, at } => self.schedules.revived(schedule, *at),
             StartCause::Watch { watch, .. } => {
                 let changed = ended.changed.iter().flat_map(|it| &it.assets);
@@ -108,7 +108,7 @@ impl Lane {
         let live = self.keys.get(&name).and_then(|no| self.live.get(no));
         let recent = self.recent.get(&name);
         let record = recent.or(known.as_deref());
-        let of_asset = live.is_some_and(|live| !live.runs.is_empty())
+        let of_asset = live.is_some_and(|live| !live.about.runs.is_empty())
             || record.is_some_and(|record| !record.runs.is_empty());
         let newest = live.map(|live| &live.id);
         let newest = newest.or(record.map(|record| &record.execution));
@@ -142,7 +142,7 @@ impl Lane {
             workflow: name.0,
             key: name.1,
             execution: ended.id.clone(),
-            input: digest(&ended.input, ended.live.operation),
+            input: digest(&ended.input, ended.live.origin.operation),
             outcome: None,
             until: None,
             runs: ended.runs.clone(),

@@ -69,13 +69,13 @@ impl Lane {
             return;
         };
         // The new run has another key. A callee may compare fences per key, so the deadline keeps the old attempt out too.
-        let not_before = step.not_before.max(step.reach);
+        let not_before = step.rare.not_before.max(step.rare.reach);
         let (overlaps, keeps) = (
             self.planted(Bug::RestartOverlaps),
             self.planted(Bug::RestartKeepsOutput),
         );
         let not_before = not_before.filter(|at| *at > now.mono && !overlaps);
-        let mut older_child = step.older_child.clone();
+        let mut older_child = step.rare.older_child.clone();
         match step.phase.clone() {
             Phase::Calling(call) | Phase::Probing(call, _) => self.abandon(call, out),
             Phase::Dispatching(call) => {
@@ -102,17 +102,17 @@ impl Lane {
         }
         let machine = execution.machine_name(id.machine).clone();
         let execution_id = execution.id.clone();
-        if let Some(step) = execution.steps.get_mut(&id.machine) {
+        if let Some(step) = execution.steps.get_mut(id.machine) {
             step.run += 1;
             step.transitions = 0;
-            step.begun.clear();
+            step.rare.begun.clear();
             step.failures = 0;
-            step.deaths = 0;
-            step.error = None;
+            step.rare.deaths = 0;
+            step.rare.error = None;
             step.suspect = false;
             step.uncertain = false;
-            step.not_before = not_before;
-            step.older_child = older_child;
+            step.rare.not_before = not_before;
+            step.rare.older_child = older_child;
         }
         if !keeps {
             out.records

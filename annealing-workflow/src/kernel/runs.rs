@@ -83,7 +83,7 @@ impl Lane {
     ) -> Vec<AssetRun> {
         let live = self.keys.get(name).and_then(|no| self.live.get(no));
         match (live, self.recent.get(name), known) {
-            (Some(live), ..) => live.runs.clone(),
+            (Some(live), ..) => live.about.runs.clone(),
             (None, Some(recent), _) => recent.runs.clone(),
             (None, None, known) => known.map(|known| known.runs).unwrap_or_default(),
         }
@@ -93,7 +93,12 @@ impl Lane {
 impl Execution {
     /// Notes in the runs of its asset that it has ended.
     pub(super) fn run_ended(&mut self, outcome: &Outcome) {
-        if let Some(run) = self.runs.iter_mut().find(|it| it.execution == self.id) {
+        if let Some(run) = self
+            .about
+            .runs
+            .iter_mut()
+            .find(|it| it.execution == self.id)
+        {
             run.end = Some(match outcome {
                 Outcome::Succeeded => RunEnd::Succeeded,
                 other => RunEnd::Failed(other.to_string()),

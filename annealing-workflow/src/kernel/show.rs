@@ -37,7 +37,7 @@ impl Lane {
             return format!("its start waits: {}", wait.why);
         }
         let name = execution.machine_name(id.machine);
-        let step = execution.steps.get(&id.machine);
+        let step = execution.steps.get(id.machine);
         match step.and_then(|step| self.wait(execution, id.machine, step)) {
             Some(wait) => format!("{name} waits: {}", wait.why),
             None => format!(
@@ -51,7 +51,7 @@ impl Lane {
         let machines = execution.workflow.numbers();
         view::Execution {
             id: execution.id.clone(),
-            live: (*execution.live).clone(),
+            live: execution.live.clone(),
             wait: self.start_wait(execution),
             machines: machines
                 .map(|machine| self.machine_shown(execution, machine))
@@ -66,14 +66,14 @@ impl Lane {
     }
 
     fn machine_shown(&self, execution: &Execution, machine: MachineNo) -> view::Machine {
-        let step = execution.steps.get(&machine);
+        let step = execution.steps.get(machine);
         view::Machine {
             name: execution.machine_name(machine).clone(),
             state: execution.state_name(machine).clone(),
             run: step.map_or(1, |step| step.run),
             attempt: step.map_or(0, |step| step.attempt),
             failures: step.map_or(0, |step| step.failures),
-            error: step.and_then(|step| step.error.clone()),
+            error: step.and_then(|step| step.rare.error.clone()),
             wait: step.and_then(|step| self.wait(execution, machine, step)),
             not_enabled: execution
                 .workflow
@@ -169,7 +169,7 @@ fn word(step: &Step) -> (WaitFor, String) {
     let why = match step.phase {
         Phase::Poisoned => format!(
             "it was in flight when {} owners in a row ended; replay it when the cause is mended",
-            step.deaths
+            step.rare.deaths
         ),
         _ => format!(
             "it is not known what attempt {} has done; settle it",
@@ -199,7 +199,11 @@ fn changed(step: &Step) -> Vec<AssetId> {
 fn delayed(why: &Why, step: &Step) -> (WaitFor, String) {
     match why {
         Why::Failed => {
-            let error = step.error.as_deref().unwrap_or("the last attempt failed");
+            let error = step
+                .rare
+                .error
+                .as_deref()
+                .unwrap_or("the last attempt failed");
             (
                 WaitFor::Time,
                 format!("the next attempt after {} failures: {error}", step.failures),

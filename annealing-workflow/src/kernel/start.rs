@@ -15,12 +15,13 @@ use super::{
     Bug, CHAIN, Lane,
     event::{Command, CommitNo, Effects, Record, Reply, digest},
     log::LogHead,
+    origins::Origins,
     refused::Refused,
-    state::{Execution, ExecutionNo, Phase, StepId},
+    state::{About, Execution, ExecutionNo, Phase, Step, StepId},
 };
 use crate::{
     definition::{MachineNo, Outcome, Workflow},
-    record::{Changed, Entry, KeyRecord, LaneRecord, Live, What},
+    record::{Changed, Entry, KeyRecord, LaneRecord, Live, Origin, What},
 };
 
 /// An execution to start.
@@ -41,32 +42,34 @@ pub(super) struct Starting {
 
 impl Starting {
     /// The execution before its first step.
-    fn execution(self, now: Now, id: ExecutionId, by: &By) -> Execution {
+    fn execution(self, now: Now, id: ExecutionId, by: &By, origins: &mut Origins) -> Execution {
         let start = self.start;
-        let live = Live {
+        let origin = Origin {
             definition: self.workflow.digest(),
             operation: self.operation,
-            key: start.key,
             by: by.clone(),
             cause: self.cause,
             chain: self.chain,
             labels: start.labels,
+            history: self.history,
+        };
+        let live = Live {
+            origin: origins.shared(origin),
+            key: start.key,
             started: now.wall,
             cancelled: None,
             paused: None,
             waits: false,
             claims: Vec::new(),
             bound: None,
-            history: self.history,
         };
         Execution {
             id,
             position: self.workflow.first(),
             workflow: self.workflow,
-            live: Box::new(live),
+            live,
             input: start.input,
-            runs: self.runs,
-            changed: self.changed,
+            about: About::of(self.runs, self.changed),
             start: None,
             steps: Default::default(),
             context: Default::default(),
@@ -138,7 +141,7 @@ impl Lane {
             out.records
                 .push(Record::Changed(id.clone(), changed.clone()));
         }
-        let execution = starting.execution(now, id.clone(), by);
+        let execution = starting.execution(now, id.clone(), by, &mut self.origins);
         self.begin_execution(now, execution, out);
         Ok(Reply::Started {
             id,
@@ -169,7 +172,7 @@ impl Lane {
         let (id, input, outcome) = match (live, recent, known.filter(|_| keeps)) {
             (Some(live), ..) => (
                 live.id.clone(),
-                digest(&live.input, live.live.operation),
+                digest(&live.input, live.live.origin.operation),
                 None,
             ),
             (None, Some(recent), _) => (
@@ -228,7 +231,7 @@ impl Lane {
         let started = Entry {
             at: now.wall,
             machine: None,
-            what: What::Started(execution.live.by.clone()),
+            what: What::Started(execution.live.origin.by.clone()),
         };
         self.log.entry(no).or_default().push(started);
         let machines: Vec<_> = execution.workflow.numbers().collect();
@@ -252,7 +255,7 @@ impl Lane {
         let Some(execution) = self.live.get(&id.execution) else {
             return;
         };
-        let by = execution.live.by.clone();
+        let by = execution.live.origin.by.clone();
         let command = execution.child(id.machine, workflow);
         match self.start(now, command, &by, None, out) {
             Ok(Reply::Started {
@@ -284,7 +287,7 @@ impl Lane {
                     Ok(_) => "the start was not answered".to_owned(),
                 };
                 if let Some(step) = self.step_mut(id) {
-                    step.error = Some(why);
+                    step.rare.error = Some(why);
                 }
                 self.conclude(now, id, &StateName::from(StateName::FAILED));
             }
@@ -307,16 +310,19 @@ impl Lane {
         let Some(execution) = self.live.get(&no) else {
             return;
         };
-        let mut steps = execution.steps.iter();
-        let waits = steps.find(|(_, step)| matches!(&step.phase, Phase::Child(it) if it == child));
-        let Some(machine) = waits.map(|(machine, _)| *machine) else {
+        let waits = |step: &Step| matches!(&step.phase, Phase::Child(it) if it == child);
+        let machine = execution.steps.iter().find(|(_, step)| waits(step));
+        let Some((machine, _)) = machine else {
             return;
         };
         let id = StepId {
             execution: no,
             machine,
         };
-        match self.step_mut(id).and_then(|step| step.older_child.take()) {
+        match self
+            .step_mut(id)
+            .and_then(|step| step.rare.older_child.take())
+        {
             // The new run was waiting for it.
             Some(_) => {
                 self.go_on(now, id, out);
@@ -329,7 +335,7 @@ impl Lane {
     fn child_was(&mut self, now: Now, id: StepId, child: &ExecutionId, outcome: &Outcome) {
         let succeeded = *outcome == Outcome::Succeeded;
         if let Some(step) = self.step_mut(id).filter(|_| !succeeded) {
-            step.error = Some(format!("{child} {outcome}"));
+            step.rare.error = Some(format!("{child} {outcome}"));
         }
         let outcome = if succeeded {
             StateName::DONE
@@ -347,10 +353,10 @@ impl Execution {
             workflow: self.id.workflow.clone(),
             key: self.live.key.clone()?,
             execution: self.id.clone(),
-            input: digest(&self.input, self.live.operation),
+            input: digest(&self.input, self.live.origin.operation),
             outcome,
             until: None,
-            runs: self.runs.clone(),
+            runs: self.about.runs.clone(),
         })
     }
 
@@ -359,14 +365,14 @@ impl Execution {
         let input = self.action(machine).map(|action| action.input.clone());
         let mut start = Start::of(workflow.clone()).input(input.unwrap_or_default());
         let key = self.key(machine);
-        let moves = self.steps.get(&machine).map_or(0, |step| step.transitions);
+        let moves = self.steps.get(machine).map_or(0, |step| step.transitions);
         // A machine may start several children in one run, one after the other.
         start.key = Some(match moves {
             0 => key.to_string().into(),
             _ => format!("{key} {moves}").into(),
         });
-        start.labels = self.live.labels.clone();
-        let mut chain = self.live.chain.clone();
+        start.labels = self.live.origin.labels.clone();
+        let mut chain = self.live.origin.chain.clone();
         chain.push(self.id.to_string());
         Command::Start {
             start: Box::new(start),

@@ -1,6 +1,9 @@
 //! The state of live executions in memory.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, LazyLock},
+};
 
 use jiff::Timestamp;
 use plugin_sdk::{
@@ -14,6 +17,8 @@ use serde_json::{Map, Value};
 use super::{
     event::{CallNo, CommitNo},
     log::LogHead,
+    sparse::{Empty, Sparse},
+    steps::Steps,
 };
 use crate::{
     definition::{MachineNo, Position, Workflow},
@@ -48,19 +53,14 @@ impl StepId {
 pub(super) struct Execution {
     pub(super) id: ExecutionId,
     pub(super) workflow: Workflow,
-    pub(super) live: Box<Live>,
+    pub(super) live: Live,
     pub(super) input: Value,
-    /// If it runs for an asset, the newest run for each of its contents, with this one last.
-    pub(super) runs: Vec<AssetRun>,
-    /// The assets that it is about, if it is a run of a watch.
-    pub(super) changed: Option<Changed>,
+    pub(super) about: Sparse<About>,
     pub(super) position: Position,
     /// The start, which waits until the dispatch stack lets the execution begin, and then holds its claims. `None`: it
     /// did not wait, and holds nothing.
     pub(super) start: Option<Box<Step>>,
-    /// The machines whose first action has begun. Boxed, because a node of the map has room for eleven steps, and most
-    /// executions that wait have begun one or two.
-    pub(super) steps: BTreeMap<MachineNo, Box<Step>>,
+    pub(super) steps: Steps,
     /// The entries of the context that each machine left. Those with greater numbers were left later.
     pub(super) context: BTreeMap<MachineNo, (u32, Map<String, Value>)>,
     /// Number of transitions of all machines, restarts included.
@@ -74,18 +74,35 @@ pub(super) struct Execution {
     pub(super) started_in: CommitNo,
 }
 
+/// The assets that an execution is about. Most are about none.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct About {
+    /// If it runs for an asset, the newest run for each of its contents, with this one last.
+    pub(super) runs: Vec<AssetRun>,
+    /// The assets that it is about, if it is a run of a watch.
+    pub(super) changed: Option<Changed>,
+}
+
+impl About {
+    pub(super) fn of(runs: Vec<AssetRun>, changed: Option<Changed>) -> Sparse<Self> {
+        Sparse::of(Self { runs, changed })
+    }
+}
+
+impl Empty for About {
+    fn empty() -> &'static Self {
+        static EMPTY: LazyLock<About> = LazyLock::new(About::default);
+        &EMPTY
+    }
+}
+
 /// A machine with an action that has begun at least once.
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) run: u32,
     pub(super) transitions: u32,
-    pub(super) begun: BTreeMap<StateName, u32>,
     pub(super) attempt: u32,
     pub(super) failures: u32,
-    pub(super) deaths: u32,
-    /// Number of attempts in a row, of this owner, after which it was not known whether the edit is made.
-    pub(super) untold: u32,
-    pub(super) error: Option<String>,
     /// Number of attempts of the present action.
     pub(super) tries: u32,
     pub(super) phase: Phase,
@@ -95,18 +112,7 @@ pub(super) struct Step {
     pub(super) alarm: Option<Mono>,
     /// The time in the agenda at which the step is looked at.
     pub(super) listed: Option<Mono>,
-    /// When all attempts together are over. `None`: there is no such limit.
-    pub(super) expires: Option<Mono>,
     pub(super) class: Class,
-    /// Time since which the next attempt is due: its age in queues. `None`: it is not.
-    pub(super) due: Option<(Mono, Timestamp)>,
-    pub(super) claims: Vec<Claim>,
-    /// The claims that are to be taken before the next attempt.
-    pub(super) wanted: Vec<Claim>,
-    pub(super) needs: BTreeMap<String, Requirement>,
-    pub(super) rounds: u32,
-    /// The claim for which it was woken.
-    pub(super) woken: Option<plugin_sdk::Key>,
     /// The incarnation of the call, kept over its rounds.
     pub(super) incarnation: Option<IncarnationNo>,
     /// The function has said that its work is under way.
@@ -119,12 +125,42 @@ pub(super) struct Step {
     pub(super) edit: Option<Box<StepEdit>>,
     /// The end of the time in which the assets of the edit have to be in sync.
     pub(super) settles_until: Option<Mono>,
+    /// What it has only around its attempts.
+    pub(super) rare: Sparse<Rare>,
+}
+
+/// What a step has around its attempts, and seldom while it rests or waits for long.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Rare {
+    pub(super) begun: BTreeMap<StateName, u32>,
+    pub(super) deaths: u32,
+    /// Number of attempts in a row, of this owner, after which it was not known whether the edit is made.
+    pub(super) untold: u32,
+    pub(super) error: Option<String>,
+    /// When all attempts together are over. `None`: there is no such limit.
+    pub(super) expires: Option<Mono>,
+    /// Time since which the next attempt is due: its age in queues. `None`: it is not.
+    pub(super) due: Option<(Mono, Timestamp)>,
+    pub(super) claims: Vec<Claim>,
+    /// The claims that are to be taken before the next attempt.
+    pub(super) wanted: Vec<Claim>,
+    pub(super) needs: BTreeMap<String, Requirement>,
+    pub(super) rounds: u32,
+    /// The claim for which it was woken.
+    pub(super) woken: Option<plugin_sdk::Key>,
     /// The last attempt, which has not answered, may still take effect until then.
     pub(super) reach: Option<Mono>,
     /// A call of an older run may still take effect until then.
     pub(super) not_before: Option<Mono>,
     /// The child execution of an older run, which ends before the new run begins anything.
     pub(super) older_child: Option<ExecutionId>,
+}
+
+impl Empty for Rare {
+    fn empty() -> &'static Self {
+        static EMPTY: LazyLock<Rare> = LazyLock::new(Rare::default);
+        &EMPTY
+    }
 }
 
 /// What a step does or waits for.
@@ -211,34 +247,21 @@ impl Step {
         Self {
             run: 1,
             transitions: 0,
-            begun: BTreeMap::new(),
             attempt: 0,
             failures: 0,
-            deaths: 0,
-            untold: 0,
-            error: None,
             tries: 0,
             phase: Phase::Rests,
             since,
             alarm: None,
             listed: None,
-            expires: None,
             class: Class::New,
-            due: None,
-            claims: Vec::new(),
-            wanted: Vec::new(),
-            needs: BTreeMap::new(),
-            rounds: 0,
-            woken: None,
             incarnation: None,
             under_way: false,
             suspect: false,
             uncertain: false,
             edit: None,
             settles_until: None,
-            reach: None,
-            not_before: None,
-            older_child: None,
+            rare: Sparse::default(),
         }
     }
 
@@ -251,12 +274,12 @@ impl Step {
 
     /// Whether the next attempt continues what has begun: work that is under way, or an attempt that asked for assets.
     pub(super) fn goes_on_in_a_pause(&self) -> bool {
-        self.under_way || self.rounds > 0
+        self.under_way || self.rare.rounds > 0
     }
 
     /// The time from which on the queues count its age.
     pub(super) fn age(&self) -> Mono {
-        self.due.unwrap_or(self.since).0
+        self.rare.due.unwrap_or(self.since).0
     }
 
     /// The time at which the step has to be looked at. What may have happened is not called failed by a clock: while a
@@ -282,7 +305,7 @@ impl Step {
                 | Phase::Editing(_)
         );
         let open = open || self.uncertain && self.edit_may_come();
-        self.expires.filter(|_| !open)
+        self.rare.expires.filter(|_| !open)
     }
 
     /// Whether an effect of the present run may be under way or may have happened without an answer.
@@ -318,7 +341,7 @@ impl Execution {
 
     /// The key of the effects of a machine's present run.
     pub(super) fn key(&self, machine: MachineNo) -> EffectKey {
-        let run = self.steps.get(&machine).map_or(1, |step| step.run);
+        let run = self.steps.get(machine).map_or(1, |step| step.run);
         EffectKey::new(self.id.clone(), self.machine_name(machine), run)
     }
 

@@ -29,10 +29,10 @@ impl Lane {
         };
         execution.position.set(id.machine, to);
         execution.transitions += 1;
-        if let Some(step) = execution.steps.get_mut(&id.machine) {
+        if let Some(step) = execution.steps.get_mut(id.machine) {
             step.transitions += 1;
             step.failures = 0;
-            step.deaths = 0;
+            step.rare.deaths = 0;
             step.suspect = false;
             step.uncertain = false;
         }
@@ -50,13 +50,14 @@ impl Lane {
             .bound
             .unwrap_or(self.settings.config.transitions);
         if execution.transitions >= bound && execution.live.paused.is_none() {
-            execution.live.paused = Some(Said {
+            let said = Said {
                 by: By::new(
                     "control plane",
                     format!("{bound} transitions, which is the limit; resume it to go on"),
                 ),
                 at: now.wall,
-            });
+            };
+            execution.live.paused = Some(Box::new(said));
             self.live_changed.insert(id.execution);
         }
         self.log.entry(id.execution).or_default().push(moved);
@@ -118,7 +119,7 @@ impl Lane {
         }
         out.urgent = true;
         out.ended.push(ended);
-        match &execution.live.cause {
+        match &execution.live.origin.cause {
             StartCause::Parent(parent) => {
                 self.child_ended(now, parent, &execution.id, &outcome, out);
             }
@@ -140,7 +141,7 @@ impl Execution {
             (name, self.state_name(machine).clone())
         });
         let errors = self.steps.iter().filter_map(|(machine, step)| {
-            Some((self.machine_name(*machine).clone(), step.error.clone()?))
+            Some((self.machine_name(machine).clone(), step.rare.error.clone()?))
         });
         Ended {
             id: self.id.clone(),
@@ -150,7 +151,7 @@ impl Execution {
             ended: at,
             live: Live {
                 claims: Vec::new(),
-                ..(*self.live).clone()
+                ..self.live.clone()
             },
         }
     }

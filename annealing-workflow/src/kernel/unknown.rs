@@ -38,7 +38,7 @@ impl Lane {
         };
         let attempt = execution
             .steps
-            .get(&id.machine)
+            .get(id.machine)
             .map_or(0, |step| step.attempt);
         let entry = Entry {
             at: now.wall,
@@ -50,7 +50,7 @@ impl Lane {
         };
         self.log.entry(id.execution).or_default().push(entry);
         if let Some(step) = self.step_mut(id) {
-            step.error = Some(format!("{why} (outcome unknown)"));
+            step.rare.error = Some(format!("{why} (outcome unknown)"));
         }
         self.changed(id);
         out.urgent = true;
@@ -59,7 +59,7 @@ impl Lane {
 
     /// Decides what follows an unknown outcome. `counts`: whether it counts as a failure.
     pub(super) fn resolve(&mut self, now: Now, id: StepId, counts: bool, out: &mut Effects) {
-        let reach = self.step_of(id).and_then(|step| step.reach);
+        let reach = self.step_of(id).and_then(|step| step.rare.reach);
         let until = reach.filter(|at| *at > now.mono);
         let Some((repeat, guard, probe)) = self
             .function(id)
@@ -105,7 +105,7 @@ impl Lane {
         };
         step.failures += 1;
         step.incarnation = None;
-        step.rounds = 0;
+        step.rare.rounds = 0;
         let failures = step.failures;
         match failures < limit {
             true => {
@@ -160,7 +160,7 @@ impl Lane {
             Ok(Probed::Happened(answer)) => {
                 if let Some(step) = self.step_mut(id) {
                     step.uncertain = false;
-                    step.reach = None;
+                    step.rare.reach = None;
                 }
                 self.suspect_answered(id);
                 self.done(now, id, answer, out);
@@ -168,7 +168,7 @@ impl Lane {
             Ok(Probed::NotHappened) => {
                 if let Some(step) = self.step_mut(id) {
                     step.uncertain = false;
-                    step.reach = None;
+                    step.rare.reach = None;
                 }
                 self.again(now, id, counts, out);
             }
@@ -187,7 +187,7 @@ impl Lane {
     pub(super) fn suspect_answered(&mut self, id: StepId) {
         if let Some(step) = self.step_mut(id) {
             step.suspect = false;
-            step.deaths = 0;
+            step.rare.deaths = 0;
         }
         self.suspect_put_off(id);
     }
@@ -309,7 +309,7 @@ impl Lane {
     fn out_of_time(&mut self, now: Now, id: StepId) {
         if let Some(step) = self.step_mut(id) {
             let why = || "the time for all attempts is over".to_owned();
-            step.error.get_or_insert_with(why);
+            step.rare.error.get_or_insert_with(why);
         }
         self.conclude(now, id, &StateName::from(StateName::FAILED));
         self.changed(id);
@@ -323,7 +323,7 @@ impl Lane {
     /// The assets of an edit were not in sync in time.
     fn expired(&mut self, now: Now, id: StepId) {
         if let Some(step) = self.step_mut(id) {
-            step.error.get_or_insert_with(|| {
+            step.rare.error.get_or_insert_with(|| {
                 "the assets of its edit were not in sync in time".to_owned()
             });
         }

@@ -121,10 +121,10 @@ impl Lane {
         if execution.live.cancelled.is_some() {
             return;
         }
-        execution.live.cancelled = Some(said);
+        execution.live.cancelled = Some(Box::new(said));
         execution.position.cancel();
         let machines = execution.workflow.mentioning_cancelled().to_vec();
-        let begun: Vec<_> = execution.steps.keys().copied().collect();
+        let begun: Vec<_> = execution.steps.machines().collect();
         self.live_changed.insert(no);
         self.look_at(no, machines.into_iter().chain(begun));
         self.give_up_start(now, no, out);
@@ -161,8 +161,8 @@ impl Lane {
                 "it is paused already",
             ));
         }
-        execution.live.paused = Some(said);
-        let begun: Vec<_> = execution.steps.keys().copied().collect();
+        execution.live.paused = Some(Box::new(said));
+        let begun: Vec<_> = execution.steps.machines().collect();
         for machine in begun {
             let id = StepId {
                 execution: no,
@@ -200,7 +200,7 @@ impl Lane {
             .steps
             .iter()
             .filter(|(_, step)| step.phase == Phase::Due);
-        let due: Vec<_> = due.map(|(machine, _)| *machine).collect();
+        let due: Vec<_> = due.map(|(machine, _)| machine).collect();
         for machine in due {
             self.due(
                 now,
@@ -308,8 +308,8 @@ impl Lane {
                 self.suspect_answered(id);
                 if let Some(step) = self.step_mut(id) {
                     step.uncertain = false;
-                    step.reach = None;
-                    step.expires = None;
+                    step.rare.reach = None;
+                    step.rare.expires = None;
                 }
                 self.due(now, id, out);
                 self.changed(id);
@@ -380,8 +380,8 @@ impl Lane {
         else {
             return Err(self.unfit(id, &Say::Replay(machine.clone())));
         };
-        step.deaths = 0;
-        step.expires = None;
+        step.rare.deaths = 0;
+        step.rare.expires = None;
         // What happened in the last attempt is still not known.
         self.resolve(now, id, false, out);
         self.changed(id);

@@ -18,8 +18,10 @@ impl Lane {
         self.write_steps(now, None, out);
         for id in std::mem::take(&mut self.live_changed) {
             if let Some(execution) = self.live.get(&id) {
-                out.records
-                    .push(Record::Live(execution.id.clone(), execution.live.clone()));
+                out.records.push(Record::Live(
+                    execution.id.clone(),
+                    Box::new(execution.live.clone()),
+                ));
                 out.urgent = true;
             }
         }
@@ -53,11 +55,14 @@ impl Lane {
                     Box::new(record),
                 ));
             }
+            if let Some(step) = self.step_mut(id) {
+                step.rare.trim();
+            }
         }
     }
 
     fn record(&self, now: Now, execution: &Execution, machine: MachineNo) -> Option<StepRecord> {
-        let step = execution.steps.get(&machine)?;
+        let step = execution.steps.get(machine)?;
         let stored = |at: Mono| StoredWait::new(now, at.since(now.mono));
         let alarm = step.alarm.map(stored);
         let open = |in_flight, counts| {
@@ -72,11 +77,11 @@ impl Lane {
             state: execution.state_name(machine).clone(),
             run: step.run,
             transitions: step.transitions,
-            begun: step.begun.clone(),
+            begun: step.rare.begun.clone(),
             attempt: step.attempt,
             failures: step.failures,
-            deaths: step.deaths,
-            error: step.error.clone(),
+            deaths: step.rare.deaths,
+            error: step.rare.error.clone(),
             tries: step.tries,
             does: does(execution, machine, &step.phase),
             call: match step.phase {
@@ -92,10 +97,10 @@ impl Lane {
                 Phase::Delayed(Why::Failed | Why::UnderWay) | Phase::Waiting => alarm,
                 _ => None,
             },
-            expires: step.expires.map(stored),
-            reach: step.reach.filter(|at| *at > now.mono).map(stored),
-            not_before: step.not_before.filter(|at| *at > now.mono).map(stored),
-            claims: step.claims.clone(),
+            expires: step.rare.expires.map(stored),
+            reach: step.rare.reach.filter(|at| *at > now.mono).map(stored),
+            not_before: step.rare.not_before.filter(|at| *at > now.mono).map(stored),
+            claims: step.rare.claims.clone(),
             under_way: step.under_way,
             uncertain: step.uncertain,
             edit: step.edit.clone(),
@@ -103,7 +108,7 @@ impl Lane {
                 Phase::Child(child) => Some(child.clone()),
                 _ => None,
             },
-            older_child: step.older_child.clone(),
+            older_child: step.rare.older_child.clone(),
         })
     }
 

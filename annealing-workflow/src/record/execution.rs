@@ -24,17 +24,14 @@ pub struct Said {
     pub at: Timestamp,
 }
 
-/// An execution that has not ended. It changes only by words; its progress is in the records of its steps.
+/// Where an execution comes from. Executions that come from the same share it in memory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Live {
+pub struct Origin {
     /// Digest of the workflow's definition, to which the execution keeps.
     pub definition: Digest,
     /// Digest of the operation that it runs. `None`: it runs a registered workflow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<Digest>,
-    /// The key of the start. `None`: it had none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<Arc<str>>,
     /// Who started it, and why.
     pub by: By,
     /// The reason for which it was started.
@@ -45,14 +42,28 @@ pub struct Live {
     /// Labels of the start.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: Arc<BTreeMap<String, String>>,
+    /// How many runs are kept of the schedule or the watch that started it. `None`: as of other workflows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<History>,
+}
+
+/// An execution that has not ended. It changes only by words; its progress is in the records of its steps.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Live {
+    /// Where it comes from.
+    #[serde(flatten)]
+    pub origin: Arc<Origin>,
+    /// The key of the start. `None`: it had none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<Arc<str>>,
     /// Time at which it was started.
     pub started: Timestamp,
     /// Set if cancelling it was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cancelled: Option<Said>,
+    pub cancelled: Option<Box<Said>>,
     /// Set while it is paused: nothing of it starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub paused: Option<Said>,
+    pub paused: Option<Box<Said>>,
     /// Whether it waits for its start: the dispatch stack delays it, or a claim is not free.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waits: bool,
@@ -63,9 +74,6 @@ pub struct Live {
     /// of an execution that has reached it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<u32>,
-    /// How many runs are kept of the schedule or the watch that started it. `None`: as of other workflows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub history: Option<History>,
 }
 
 impl Record for Live {

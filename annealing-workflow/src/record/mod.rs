@@ -41,7 +41,7 @@ use serde::{Deserialize, Serialize};
 use crate::definition::Outcome;
 
 pub use self::{
-    execution::{Ended, Live, Said},
+    execution::{Ended, Live, Origin, Said},
     feed::{FeedPosition, FeedRecord, ListenerRecord, Subject, Told},
     inbox::{AnswerRecord, Answered, InboxId, InboxRecord, Taken},
     log::{Entry, LogRecord, What},

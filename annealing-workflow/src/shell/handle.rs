@@ -276,7 +276,7 @@ impl<R: Runtime> Handle<R> {
         };
         let (workflows, rewrites) = (&self.workflows, &self.rewrites);
         let read = async {
-            let workflow = recover::definition(workflows, ended.live.definition).await?;
+            let workflow = recover::definition(workflows, ended.live.origin.definition).await?;
             recover::execution(workflows, rewrites, id.clone(), workflow, ended.live).await
         };
         let read = read.await.map_err(|error| AskError::Unreadable {

@@ -30,13 +30,13 @@ impl Kept {
             id: ended.id.clone(),
             ended: ended.ended,
             key: ended.live.key.clone(),
-            definition: ended.live.definition,
+            definition: ended.live.origin.definition,
             succeeded: match ended.outcome {
                 Outcome::Succeeded => Some(true),
                 Outcome::Cancelled => None,
                 _ => Some(false),
             },
-            history: ended.live.history,
+            history: ended.live.origin.history,
         }
     }
 }

@@ -139,10 +139,12 @@ impl<R: Runtime> Ear<'_, R> {
     /// The executions and watches that led to an execution. Empty if it is not kept any more.
     async fn chain(&self, execution: &ExecutionId) -> Result<Vec<String>, BoxError> {
         if let Some(live) = self.handle.live(execution).await? {
-            return Ok(live.live.chain);
+            return Ok(live.live.origin.chain.clone());
         }
         let ended = self.handle.ended(execution).await?;
-        Ok(ended.map(|ended| ended.live.chain).unwrap_or_default())
+        Ok(ended
+            .map(|ended| ended.live.origin.chain.clone())
+            .unwrap_or_default())
     }
 
     async fn start(

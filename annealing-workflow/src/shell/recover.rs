@@ -37,7 +37,7 @@ pub(super) async fn recovered<R: Runtime>(
     let mut live = Vec::new();
     for (name, stored) in record::load_all::<Live>(store, partition).await? {
         rewrites.note(partition, &name, &stored);
-        let digest = stored.value.definition;
+        let digest = stored.value.origin.definition;
         let workflow = match definitions.get(&digest) {
             Some(known) => Workflow::clone(known),
             None => {

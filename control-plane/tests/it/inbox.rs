@@ -101,7 +101,7 @@ async fn r23_standby_commands_the_owner_and_its_command_outlives_the_owner() {
     assert_eq!(live, [&orphan.id]);
     handle.say(&orphan.id, Say::Cancel, ann()).await.unwrap();
     let ended = handle.wait_execution(&orphan.id, LONG).await.unwrap();
-    assert_eq!(ended.live.by, ann());
+    assert_eq!(ended.live.origin.by, ann());
     assert_eq!(two.press.pressed(), 1);
     standby.stop().await;
 }

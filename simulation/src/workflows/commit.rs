@@ -216,7 +216,7 @@ impl State {
             let Ok(id) = name.parse::<ExecutionId>() else {
                 continue;
             };
-            if self.is_recent_run(&live.cause, live.started) {
+            if self.is_recent_run(&live.origin.cause, live.started) {
                 continue;
             }
             let unanswered = live.key.is_some() && live.key == self.flows.unanswered;

@@ -216,7 +216,7 @@ impl State {
             words.push(Say::Cancel);
         }
         // A run of a slot or a watch that is live again may be beside another one.
-        let cause = &execution.live.cause;
+        let cause = &execution.live.origin.cause;
         let slot = matches!(cause, StartCause::Slot { .. } | StartCause::Watch { .. });
         if !slot && self.flow_strikes(Fault::PersonRestarts) {
             words.extend(self.restart(execution));

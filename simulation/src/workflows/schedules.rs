@@ -87,7 +87,7 @@ impl State {
         let Some(live) = live.or(stored.ended.as_ref().map(|ended| &ended.live)) else {
             return Ok(());
         };
-        let StartCause::Slot { schedule, at: slot } = &live.cause else {
+        let StartCause::Slot { schedule, at: slot } = &live.origin.cause else {
             return Ok(());
         };
         let Some(at) = (0..NAMES.len()).find(|at| id(*at) == *schedule) else {

@@ -34,7 +34,7 @@ impl State {
         let ended = self.row::<Ended>(&id.to_string()).map(|(ended, _)| ended);
         let record = live.as_ref().map(|(live, _)| live);
         let record = record.or(ended.as_ref().map(|ended| &ended.live))?;
-        let definition = definition_of(&id.workflow, record.definition)?;
+        let definition = definition_of(&id.workflow, record.origin.definition)?;
         let steps = definition.machines.iter().filter_map(|machine| {
             let row = self.row::<StepRecord>(&StepRecord::name(id, &machine.name))?;
             Some((machine.name.clone(), row))

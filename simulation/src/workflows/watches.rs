@@ -154,7 +154,8 @@ impl State {
 
     /// R38 and R39: what holds of the runs of watches.
     pub(super) fn judge_watched(&mut self, execution: &ExecutionId, stored: &Stored) -> Judged {
-        let Some(StartCause::Watch { watch, asset }) = stored.record().map(|it| &it.cause) else {
+        let Some(StartCause::Watch { watch, asset }) = stored.record().map(|it| &it.origin.cause)
+        else {
             return Ok(());
         };
         let (Some(watch), Some(asset)) = (Watch::of(watch), asset) else {

@@ -13,7 +13,10 @@ impl Stored {
 
     /// The reasons of the executions that are live.
     pub(super) fn live_causes(&self) -> Vec<StartCause> {
-        self.live.values().map(|live| live.cause.clone()).collect()
+        self.live
+            .values()
+            .map(|live| live.origin.cause.clone())
+            .collect()
     }
 
     /// All executions, with their reasons.
@@ -21,7 +24,7 @@ impl Stored {
         let live = self.live.iter();
         let ended = self.ended.iter().map(|(id, ended)| (id, &ended.live));
         live.chain(ended)
-            .map(|(id, live)| (id.clone(), live.cause.clone()))
+            .map(|(id, live)| (id.clone(), live.origin.cause.clone()))
             .collect()
     }
 }

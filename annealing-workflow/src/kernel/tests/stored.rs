@@ -88,7 +88,7 @@ impl Stored {
         let logs = self.logs.iter().filter(|((of, _), _)| of == id);
         RecoveredExecution {
             id: id.clone(),
-            workflow: self.definitions[&live.definition].clone(),
+            workflow: self.definitions[&live.origin.definition].clone(),
             live: live.clone(),
             input: self.inputs.get(id).cloned().unwrap_or_default(),
             runs: known.map(|it| it.runs.clone()).unwrap_or_default(),

@@ -49,7 +49,15 @@ fn r38_change_starts_a_run_once_in_the_commit_of_its_records() {
     assert_eq!(call.cause.to_string(), "watch watch/jobs of job/a");
     let changed = call.changed.unwrap();
     assert_eq!(changed.assets[0].before.unwrap().0, 3);
-    let chain = world.stored.live.values().next().unwrap().chain.clone();
+    let chain = world
+        .stored
+        .live
+        .values()
+        .next()
+        .unwrap()
+        .origin
+        .chain
+        .clone();
     assert_eq!(chain, [WATCH]);
     world.pass(2 * MINUTE);
     world.sync();

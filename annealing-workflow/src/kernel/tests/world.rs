@@ -209,7 +209,7 @@ impl World {
         );
         if function.repeat != Repeat::Safe && run.fence.attempt == 1 {
             let live = &self.stored.live[id];
-            let workflow = &self.stored.definitions[&live.definition];
+            let workflow = &self.stored.definitions[&live.origin.definition];
             let mut position = workflow.first();
             for ((_, machine), step) in self.stored.steps.iter().filter(|((of, _), _)| of == id) {
                 let machine = workflow.machine_no(machine).unwrap();

@@ -142,7 +142,7 @@ impl Lane {
     }
 
     fn is_caused_by_a_watch(&self, execution: &Execution) -> bool {
-        let mut links = execution.live.chain.iter();
+        let mut links = execution.live.origin.chain.iter();
         links.any(|link| {
             let asset = AssetId::new(link);
             asset.is_ok_and(|asset| self.watches.triggers.get(&asset).is_some())
@@ -246,7 +246,7 @@ impl Lane {
         let Some(execution) = self.live.get(&id.execution) else {
             return;
         };
-        let mut chain = execution.live.chain.clone();
+        let mut chain = execution.live.origin.chain.clone();
         chain.push(execution.id.to_string());
         let own = !self.planted(Bug::SelfTrigger);
         let watch = self.watch_of(id.execution).filter(|_| own);
@@ -260,7 +260,7 @@ impl Lane {
     fn watch_of(&self, execution: ExecutionNo) -> Option<AssetId> {
         let mut at = self.live.get(&execution)?;
         for _ in 0..=super::CHAIN {
-            let parent = match &at.live.cause {
+            let parent = match &at.live.origin.cause {
                 StartCause::Watch { watch, .. } => return Some(watch.clone()),
                 StartCause::Parent(parent) => parent,
                 StartCause::Step(key) => &key.execution,

@@ -295,7 +295,7 @@ impl<R: Runtime> Reader<'_, R> {
             return Ok((Command::Say(id, Say::Restart(machines)), None));
         };
         let live = ended.value.live;
-        let workflow = recover::definition(workflows, live.definition).await?;
+        let workflow = recover::definition(workflows, live.origin.definition).await?;
         let read = recover::execution(workflows, rewrites, id.clone(), workflow, live).await?;
         let known = match &read.live.key {
             Some(key) => recover::load_key(workflows, rewrites, &id.workflow, key).await?,

@@ -125,7 +125,7 @@ async fn inputs(handle: Handle<TokioRuntime>) -> Vec<serde_json::Value> {
     let notices = handle.ended_after(Some(&"notice".into()), None, 99).await;
     let mut inputs = Vec::new();
     for notice in notices.unwrap() {
-        let cause = notice.live.cause.to_string();
+        let cause = notice.live.origin.cause.to_string();
         assert!(
             cause.starts_with("listener notices after short-"),
             "{cause}"

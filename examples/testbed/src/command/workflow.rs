@@ -224,7 +224,7 @@ fn heading(execution: &Execution) -> String {
     let live = &execution.live;
     let mut line = format!(
         "{}, started {:.0} by {}",
-        execution.id, live.started, live.by
+        execution.id, live.started, live.origin.by
     );
     if let Some(said) = &live.cancelled {
         line.push_str(&format!(", cancelled by {}", said.by));
@@ -261,7 +261,7 @@ fn machines(execution: &Execution) -> Vec<String> {
 
 /// Returns the lines about an execution that has ended.
 fn states(ended: &Ended) -> Vec<String> {
-    let by = &ended.live.by;
+    let by = &ended.live.origin.by;
     let mut lines = vec![format!(
         "{} {} {:.0}, started by {by}",
         ended.id, ended.outcome, ended.ended
