@@ -50,6 +50,7 @@ impl Lane {
                 if let Some(step) = self.step_mut(id) {
                     step.class = step.class.max(dispatch.class);
                     step.rare.wanted = dispatch.claims;
+                    step.rare.let_until = Some(now.mono + AGAIN);
                 }
                 self.queue(now, id);
             }
@@ -204,7 +205,7 @@ impl Lane {
         };
         step.attempt += 1;
         step.tries += 1;
-        step.rare.due = None;
+        (step.rare.due, step.rare.let_until) = (None, None);
         step.incarnation = step.incarnation.or(latest);
         let until = now.mono + time.unwrap_or(function.info.deadline);
         let expires = step.rare.expires.filter(|expires| *expires > now.mono);

@@ -166,10 +166,18 @@ impl Lane {
         if paused {
             return self.enter(now, id, Phase::Due, None);
         }
-        match self.settings.dispatches {
+        match self.settings.dispatches && !self.has_its_turn(now, id) {
             true => self.ask_dispatch(now, id, out),
             false => self.queue(now, id),
         }
+    }
+
+    /// Whether a step has waited only for its turn at a rate since the dispatch stack let it go, not long ago.
+    fn has_its_turn(&self, now: Now, id: StepId) -> bool {
+        self.step_of(id).is_some_and(|step| {
+            let fresh = step.rare.let_until.is_some_and(|until| now.mono < until);
+            fresh && matches!(step.phase, Phase::Delayed(Why::Rate(_)))
+        })
     }
 
     /// A function or a workflow is not registered: the step waits for it, however long.
@@ -318,6 +326,7 @@ impl Lane {
         };
         step.rare.expires = None;
         step.rare.wanted.clear();
+        step.rare.let_until = None;
         step.under_way = false;
         step.incarnation = None;
         step.settles_until = None;

@@ -144,6 +144,8 @@ pub(super) struct Rare {
     pub(super) claims: Vec<Claim>,
     /// The claims that are to be taken before the next attempt.
     pub(super) wanted: Vec<Claim>,
+    /// Until then the last answer of the dispatch stack holds for a step that waits for its turn at a rate.
+    pub(super) let_until: Option<Mono>,
     pub(super) needs: BTreeMap<String, Requirement>,
     pub(super) rounds: u32,
     /// The claim for which it was woken.

@@ -144,6 +144,24 @@ fn r32_rate_is_spent_and_the_next_one_waits_for_its_turn() {
 }
 
 #[test]
+fn r32_turn_at_a_rate_needs_a_second_question_only_after_a_minute() {
+    let quota = Quota::new(1, Duration::from_secs(40));
+    let rate = |request: &DispatchRequest| of_steps(request, Claim::Rate("r".into(), quota));
+    let mut world = dispatching();
+    start(&mut world, 3, rate);
+    world.answer("a", done());
+    world.pass(Duration::from_secs(40));
+    assert!(world.dispatches.is_empty(), "let go 40 s ago");
+    world.sync();
+    world.answer("a", done());
+    world.pass(Duration::from_secs(40));
+    assert_eq!(world.dispatches.len(), 1, "let go 80 s ago");
+    world.dispatched(rate);
+    world.sync();
+    assert_eq!(world.calls.len(), 1);
+}
+
+#[test]
 fn r32_better_class_goes_first_and_age_raises_it() {
     let press = Claim::Exclusive("press".into());
     let class = |request: &DispatchRequest| {
