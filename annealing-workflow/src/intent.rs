@@ -1,12 +1,14 @@
 //! The port to intent: edits of sources, and the wait until production has them. `control-plane` implements it.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fmt};
 
 use async_trait::async_trait;
 use control_plane_store::records::Holder;
+use futures::channel::mpsc::UnboundedSender;
 use plugin_sdk::{BoxError, plugin};
 
-pub use crate::kernel::{Made, PreparedEdit, Settlement};
+pub use crate::kernel::{CallNo, Made, PreparedEdit, SettleRequest, Settlement};
+use crate::{kernel::Event, shell::Input};
 
 /// What executions need of generation and of the sources around them, for one ownership.
 #[async_trait]
@@ -19,12 +21,16 @@ pub trait Intent: Send + Sync + 'static {
     /// have been made.
     async fn edit(&self, edit: &PreparedEdit) -> Result<Made, plugin::Error>;
 
-    /// Waits until each asset that the changes are about was found in sync, at an incarnation that was sealed, or found
-    /// unchanged, by a run of generation that started after this call.
+    /// Begins a wait until each asset that an edit has changed was found in sync, at an incarnation that was sealed, or found
+    /// unchanged, by a run of generation that started after this call. Returns at once; the end of the wait goes to `reply`.
     ///
-    /// # Errors
-    /// If that cannot be found out now. It is asked again.
-    async fn settled(&self, edit: &PreparedEdit) -> Result<Settlement, plugin::Error>;
+    /// Called in the loop of the lane, so it must not block. Hundreds of thousands of waits may be under way: an implementation
+    /// keeps them in an index by asset, and has no task or timer for each.
+    fn settle(&self, request: SettleRequest, reply: SettleReply);
+
+    /// Forgets a wait whose end does not count any more: its step was cancelled or has expired, or the lane has ended. Does
+    /// nothing if the wait is over.
+    fn forget(&self, wait: CallNo);
 
     /// Gives up all fields of a holder.
     ///
@@ -37,4 +43,49 @@ pub trait Intent: Send + Sync + 'static {
     /// # Errors
     /// If the store fails.
     async fn release_others(&self, live: &BTreeSet<Holder>) -> Result<(), BoxError>;
+}
+
+/// Where the end of a wait goes. If it is dropped without an answer, the step waits again some seconds later.
+#[must_use]
+pub struct SettleReply {
+    wait: CallNo,
+    /// The inputs of the lane. `None`: the answer was given.
+    lane: Option<UnboundedSender<Input>>,
+}
+
+impl SettleReply {
+    pub(crate) fn new(wait: CallNo, lane: UnboundedSender<Input>) -> Self {
+        let lane = Some(lane);
+        Self { wait, lane }
+    }
+
+    /// The number of the wait, by which it may be [forgotten](Intent::forget). Unique for one lane.
+    pub fn wait(&self) -> CallNo {
+        self.wait
+    }
+
+    /// Tells the lane how the wait has ended. After an error, the step waits again some seconds later.
+    pub fn settled(mut self, end: Result<Settlement, plugin::Error>) {
+        self.send(end);
+    }
+
+    fn send(&mut self, end: Result<Settlement, plugin::Error>) {
+        if let Some(lane) = self.lane.take() {
+            // The ownership may have ended meanwhile.
+            let _ = lane.unbounded_send(Input::Answered(Event::Settled(self.wait, end)));
+        }
+    }
+}
+
+impl Drop for SettleReply {
+    fn drop(&mut self) {
+        let why = "the wait for production has ended without an answer";
+        self.send(Err(plugin::Error::transient(why)));
+    }
+}
+
+impl fmt::Debug for SettleReply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SettleReply").field(&self.wait).finish()
+    }
 }

@@ -11,7 +11,7 @@ use prodspec_model::Digest;
 
 use super::{
     Bug, CommitNo, DISPATCH, Lane,
-    event::{Call, CallNo, Effects, Made, PreparedEdit, Settlement},
+    event::{Call, CallNo, Effects, Made, PreparedEdit, SettleRequest, Settlement},
     state::{Execution, Phase, StepId, Why},
 };
 use crate::record::{Entry, StepEdit, What};
@@ -114,7 +114,7 @@ impl Lane {
         let Some(step) = execution.steps.get(id.machine) else {
             return;
         };
-        let Some(edit) = step.open_edit().cloned() else {
+        let Some(edit) = step.open_edit() else {
             return;
         };
         let settles = execution
@@ -123,21 +123,22 @@ impl Lane {
         let until = step.settles_until.or(settles.map(|time| now.mono + time));
         let outcome = edit.outcome.clone();
         let made = edit.assets.is_some();
-        let prepared = Box::new(PreparedEdit {
-            holder: holder(&execution.id),
-            by: execution.live.origin.by.clone(),
-            edit,
-        });
-        let (call_to_make, phase, alarm) = match (made, until) {
-            (false, _) => (
-                Call::Edit(call, prepared),
+        let (call_to_make, phase, alarm) = match (&edit.assets, until) {
+            (None, _) => (
+                Call::Edit(call, Box::new(prepared(execution, edit))),
                 Phase::Editing(call),
                 now.mono + MAKE,
             ),
-            (true, Some(until)) if !hasty => {
-                (Call::Settle(call, prepared), Phase::Settling(call), until)
+            (Some(assets), Some(until)) if !hasty => {
+                let wait = SettleRequest {
+                    holder: holder(&execution.id),
+                    change: edit.id.clone(),
+                    assets: assets.clone(),
+                };
+                let wait = Call::Settle(call, Box::new(wait));
+                (wait, Phase::Settling(call), until)
             }
-            (true, _) => return self.conclude(now, id, &outcome),
+            (Some(_), _) => return self.conclude(now, id, &outcome),
         };
         if !made && self.planted(Bug::EditForces) {
             self.give_up_others(id, out);
@@ -304,6 +305,14 @@ impl Lane {
         let id = self.calls.remove(&call)?;
         self.step_of(id).filter(|step| step.phase == *phase)?;
         Some(id)
+    }
+}
+
+fn prepared(execution: &Execution, edit: &StepEdit) -> PreparedEdit {
+    PreparedEdit {
+        holder: holder(&execution.id),
+        by: execution.live.origin.by.clone(),
+        edit: edit.clone(),
     }
 }
 

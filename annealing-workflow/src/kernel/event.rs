@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use control_plane_store::records::{By, Holder};
 use jiff::Timestamp;
 use plugin_sdk::{
-    Dispatch, DispatchRequest, Mono, Standing,
+    ChangeId, Dispatch, DispatchRequest, Mono, Standing,
     operation::{
         AssetRun, EffectKey, ExecutionId, Fence, Join, Probed, Ran, Requirement, SourceEdit, Start,
         StartCause,
@@ -226,10 +226,10 @@ pub enum Call {
     /// Makes changes of intent, once under their id. Answered by [`Event::Edited`].
     Edit(CallNo, Box<PreparedEdit>),
     /// Waits until the assets of an edit are in sync. Answered by [`Event::Settled`].
-    Settle(CallNo, Box<PreparedEdit>),
+    Settle(CallNo, Box<SettleRequest>),
     /// The execution has ended: its fields may be set by others.
     Release(Holder),
-    /// The answer of this call does not count any more: its future may be dropped.
+    /// The answer of this call does not count any more: its future may be dropped, its wait forgotten.
     Abandon(CallNo),
 }
 
@@ -240,8 +240,19 @@ pub struct PreparedEdit {
     pub holder: Holder,
     /// Who asked for the execution, for the history of the source.
     pub by: By,
-    /// The changes. `assets` are those that were changed, for [`Call::Settle`].
+    /// The changes.
     pub edit: StepEdit,
+}
+
+/// An edit that was made, and whose assets are waited for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettleRequest {
+    /// The program that holds the fields of the edit.
+    pub holder: Holder,
+    /// The id of the edit.
+    pub change: ChangeId,
+    /// The assets that it has changed.
+    pub assets: Vec<AssetId>,
 }
 
 /// An edit that was made.

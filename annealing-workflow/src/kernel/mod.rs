@@ -69,7 +69,7 @@ pub use self::{
     asked::Asked,
     event::{
         Call, CallNo, Command, CommitNo, Effects, Event, Made, PreparedEdit, Record, Reply,
-        ReplyNo, Run, Settlement,
+        ReplyNo, Run, SettleRequest, Settlement,
     },
     intended::{Intended, ScheduleWord},
     recover::{Recovered, RecoveredExecution},

@@ -37,12 +37,20 @@ const PANICKED: &str = "it panicked";
 pub(super) struct Calls<R> {
     pub(super) workflows: Arc<Workflows<R>>,
     enforcement: Arc<dyn Enforcement>,
-    sender: UnboundedSender<Input>,
+    pub(super) sender: UnboundedSender<Input>,
     pub(super) intent: Option<Arc<dyn Intent>>,
     latest: Incarnation,
     /// Older incarnations that calls in flight read.
     older: BTreeMap<IncarnationNo, Incarnation>,
-    in_flight: BTreeMap<CallNo, AbortHandle>,
+    pub(super) in_flight: BTreeMap<CallNo, InFlight>,
+}
+
+/// A call without an answer yet.
+pub(super) enum InFlight {
+    /// It has a task of its own.
+    Task(AbortHandle),
+    /// A wait that the port to intent keeps.
+    Settling,
 }
 
 impl<R: Runtime> Calls<R> {
@@ -86,11 +94,11 @@ impl<R: Runtime> Calls<R> {
             Call::Probe(no, function, key) => self.probe(no, &function, key),
             Call::Dispatch(no, request) => self.dispatch(no, *request),
             Call::Edit(no, edit) => self.edit(no, *edit),
-            Call::Settle(no, edit) => self.settle(no, *edit),
+            Call::Settle(no, request) => self.settle(no, *request),
             Call::Release(holder) => self.release(holder),
             Call::Abandon(no) => {
-                if let Some(handle) = self.in_flight.remove(&no) {
-                    handle.abort();
+                if let Some(call) = self.in_flight.remove(&no) {
+                    self.abandon(no, &call);
                 }
             }
         }
@@ -110,7 +118,7 @@ impl<R: Runtime> Calls<R> {
         info.is_some_and(|info| info.in_memory)
     }
 
-    /// Forgets the task of a call that has ended.
+    /// Removes a call that has ended.
     pub(super) fn ended(&mut self, event: &Event) {
         if let Event::Dispatched(no, _)
         | Event::Answered(no, _)
@@ -229,7 +237,7 @@ impl<R: Runtime> Calls<R> {
             return;
         }
         let (made, handle) = abortable(made);
-        self.in_flight.insert(no, handle);
+        self.in_flight.insert(no, InFlight::Task(handle));
         let sender = self.sender.clone();
         self.workflows.runtime.spawn_call(Box::pin(async move {
             if let Ok(event) = made.await {
@@ -276,10 +284,19 @@ pub(super) async fn tell_keys<R: Runtime>(
     Ok(())
 }
 
+impl<R> Calls<R> {
+    fn abandon(&self, no: CallNo, call: &InFlight) {
+        match call {
+            InFlight::Task(handle) => handle.abort(),
+            InFlight::Settling => self.forget(no),
+        }
+    }
+}
+
 impl<R> Drop for Calls<R> {
     fn drop(&mut self) {
-        for handle in self.in_flight.values() {
-            handle.abort();
+        for (no, call) in &self.in_flight {
+            self.abandon(*no, call);
         }
     }
 }

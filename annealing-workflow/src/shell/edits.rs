@@ -2,13 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use control_plane_runtime::Runtime;
+use control_plane_runtime::{Runtime, catch_panic};
 use control_plane_store::records::Holder;
 use futures::future::BoxFuture;
 use plugin_sdk::{BoxError, plugin, with_causes};
 
-use super::calls::{Calls, tell_keys};
-use crate::kernel::{CallNo, Event, PreparedEdit};
+use super::calls::{Calls, InFlight, tell_keys};
+use crate::{
+    intent::SettleReply,
+    kernel::{CallNo, Event, PreparedEdit, SettleRequest},
+};
 
 /// Why an edit is not made without the port to intent.
 const NO_INTENT: &str =
@@ -33,15 +36,17 @@ impl<R: Runtime> Calls<R> {
         });
     }
 
-    pub(super) fn settle(&mut self, no: CallNo, edit: PreparedEdit) {
-        let intent = self.intent.clone();
-        self.spawn(no, async move {
-            let answer = match intent {
-                Some(intent) => intent.settled(&edit).await,
-                None => Err(plugin::Error::permanent(NO_INTENT)),
-            };
-            Event::Settled(no, answer)
-        });
+    /// Hands a wait to the port, which tells its end to the loop. Until then it is a number in `in_flight`.
+    pub(super) fn settle(&mut self, no: CallNo, request: SettleRequest) {
+        let reply = SettleReply::new(no, self.sender.clone());
+        let Some(intent) = &self.intent else {
+            return reply.settled(Err(plugin::Error::permanent(NO_INTENT)));
+        };
+        self.in_flight.insert(no, InFlight::Settling);
+        if let Err(panic) = catch_panic(|| intent.settle(request, reply)) {
+            let partition = &self.workflows.partition;
+            tracing::error!(%partition, %panic, "the port to intent has panicked; the step waits for production again");
+        }
     }
 
     /// Gives up the fields of an execution that has ended.
@@ -65,5 +70,18 @@ impl<R: Runtime> Calls<R> {
                 tracing::warn!(%partition, error = &*error as &dyn std::error::Error, "failed to give up the fields of executions that have ended; the next owner gives them up");
             }
         }));
+    }
+}
+
+impl<R> Calls<R> {
+    /// Tells the port that the end of a wait does not count any more.
+    pub(super) fn forget(&self, no: CallNo) {
+        let Some(intent) = &self.intent else {
+            return;
+        };
+        if let Err(panic) = catch_panic(|| intent.forget(no)) {
+            let partition = &self.workflows.partition;
+            tracing::error!(%partition, %panic, "the port to intent has panicked; it may keep a wait that is over");
+        }
     }
 }

@@ -45,7 +45,7 @@ pub(super) struct World {
     pub(super) probes: BTreeMap<CallNo, EffectKey>,
     pub(super) dispatches: BTreeMap<CallNo, DispatchRequest>,
     pub(super) edits: BTreeMap<CallNo, PreparedEdit>,
-    pub(super) settles: BTreeMap<CallNo, PreparedEdit>,
+    pub(super) settles: BTreeMap<CallNo, SettleRequest>,
     pub(super) released: Vec<String>,
     pub(super) abandoned: BTreeSet<CallNo>,
     replies: BTreeMap<ReplyNo, Reply>,
@@ -164,7 +164,7 @@ impl World {
                     self.calls.insert(no, in_flight);
                 }
                 Call::Edit(no, edit) => drop(self.edits.insert(no, *edit)),
-                Call::Settle(no, edit) => drop(self.settles.insert(no, *edit)),
+                Call::Settle(no, request) => drop(self.settles.insert(no, *request)),
                 Call::Release(holder) => self.released.push(holder.to_string()),
                 Call::Probe(no, _, key) => drop(self.probes.insert(no, key)),
                 Call::Dispatch(no, request) => drop(self.dispatches.insert(no, *request)),
@@ -380,10 +380,10 @@ impl World {
     }
 
     /// Answers the wait for the assets of an edit.
-    pub(super) fn settled(&mut self, answer: Result<Settlement, plugin::Error>) -> PreparedEdit {
-        let (no, edit) = self.settles.pop_first().unwrap();
+    pub(super) fn settled(&mut self, answer: Result<Settlement, plugin::Error>) -> SettleRequest {
+        let (no, request) = self.settles.pop_first().unwrap();
         self.step(Event::Settled(no, answer));
-        edit
+        request
     }
 
     pub(super) fn probed(&mut self, answer: Probed) {
