@@ -5,6 +5,7 @@ mod feed;
 mod inbox;
 mod kept;
 mod lossy;
+mod settling;
 
 use std::{
     collections::BTreeSet,
@@ -102,6 +103,16 @@ async fn owning<T>(
     builder: impl FnOnce(WorkflowsBuilder<TokioRuntime>) -> WorkflowsBuilder<TokioRuntime>,
     then: impl AsyncFnOnce(Handle<TokioRuntime>) -> T,
 ) -> T {
+    owning_with(store, builder, |attached| attached, then).await
+}
+
+/// As [`owning`]; `attach` adds to what is attached.
+async fn owning_with<T>(
+    store: &Arc<MemoryStore>,
+    builder: impl FnOnce(WorkflowsBuilder<TokioRuntime>) -> WorkflowsBuilder<TokioRuntime>,
+    attach: impl FnOnce(Attached<TokioRuntime>) -> Attached<TokioRuntime>,
+    then: impl AsyncFnOnce(Handle<TokioRuntime>) -> T,
+) -> T {
     let partition: prodspec_model::PartitionId = "test".parse().unwrap();
     let owned = Batch::new().put(owner::key(&partition), "me");
     let token = FencingToken(store.commit(owned).await.unwrap().0);
@@ -114,7 +125,7 @@ async fn owning<T>(
     .unwrap();
     let (attached, handle) = workflows.attach(token, Arc::new(AlwaysFresh));
     tokio::select! {
-        () = attached.run() => panic!("the ownership has ended"),
+        () = attach(attached).run() => panic!("the ownership has ended"),
         result = then(handle) => result,
     }
 }

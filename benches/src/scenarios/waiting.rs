@@ -6,12 +6,8 @@
 //! of a core. The peer `limit` has a tokio task for each, without any state.
 
 use std::{
-    collections::BTreeSet,
-    future::pending,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -27,7 +23,7 @@ use control_plane::{
     },
     workflows::{
         Handle, WorkflowsBuilder,
-        intent::{Intent, Made, PreparedEdit, Settlement},
+        intent::{CallNo, Intent, Made, PreparedEdit, SettleReply, SettleRequest},
     },
 };
 use futures::{StreamExt, TryStreamExt, stream};
@@ -82,9 +78,20 @@ const WARM: usize = 20;
 /// A time that does not pass.
 const MONTH: Duration = Duration::from_secs(30 * 24 * 3_600);
 
-/// Edits nothing, and its assets are never in sync. It counts the waits for them.
+/// Edits nothing, and its assets are never in sync. It keeps the waits for them.
 #[derive(Default)]
-struct Never(AtomicUsize);
+struct Never(Mutex<BTreeMap<CallNo, SettleReply>>);
+
+impl Never {
+    /// Number of the waits.
+    fn waits(&self) -> usize {
+        lock(&self.0).len()
+    }
+}
+
+fn lock<T>(waits: &Mutex<T>) -> MutexGuard<'_, T> {
+    waits.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 #[async_trait]
 impl Intent for Never {
@@ -97,9 +104,12 @@ impl Intent for Never {
         })
     }
 
-    async fn settled(&self, _: &PreparedEdit) -> Result<Settlement, plugin::Error> {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        pending().await
+    fn settle(&self, _: SettleRequest, reply: SettleReply) {
+        lock(&self.0).insert(reply.wait(), reply);
+    }
+
+    fn forget(&self, wait: CallNo) {
+        lock(&self.0).remove(&wait);
     }
 
     async fn release(&self, _: &Holder) -> Result<(), BoxError> {
@@ -176,7 +186,7 @@ fn ours(n: usize) -> Result<Vec<Sample>, Error> {
         for what in For::ALL {
             let meter = Meter::start()?;
             start(&lane.handle, what, each).await?;
-            while matches!(what, For::Assets) && intent.0.load(Ordering::Relaxed) < WARM + each {
+            while matches!(what, For::Assets) && intent.waits() < WARM + each {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
             let sample = meter.stop(what.name(), each)?;

@@ -1,7 +1,10 @@
 //! Held fields that were set by hand: a person does not ask the ledger, so each reading is compared with it. The person
 //! wins, and the holder is told.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use control_plane_runtime::Runtime;
 use control_plane_store::{
@@ -10,6 +13,7 @@ use control_plane_store::{
 };
 use plugin_sdk::with_causes;
 use prodspec_model::{Revision, SourceName};
+use tokio::sync::watch;
 
 use super::{
     Desk, EditRefused,
@@ -86,6 +90,11 @@ impl<R: Runtime> Desk<R> {
         let entry = Entry::of_fields(fields);
         let written = self.write(&mut guard, Batch::new(), entry).await;
         written.map_err(|error| EditRefused::Store(error.into()))
+    }
+
+    /// A receiver that follows the ledger.
+    pub(crate) fn published(&self) -> watch::Receiver<Arc<Ledger>> {
+        self.published.subscribe()
     }
 
     /// Waits until `holder` has overwritten fields that are not `known`. `None`: the ownership has ended.

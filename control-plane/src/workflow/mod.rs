@@ -71,6 +71,7 @@ pub(crate) async fn while_owner<R: Runtime>(
         let intent = Arc::new(port::Port {
             shared: shared.clone(),
             enforcer: enforcement.clone(),
+            waits: settled::Waits::start(&shared, &enforcement),
         });
         shared.executions.set(Some(handle));
         attached.with_intent(intent).run().await;

@@ -3,14 +3,14 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use annealing_enforcer::Handle as Enforcer;
-use annealing_workflow::intent::{Intent, Made, PreparedEdit, Settlement};
+use annealing_workflow::intent::{CallNo, Intent, Made, PreparedEdit, SettleReply, SettleRequest};
 use async_trait::async_trait;
 use control_plane_runtime::Runtime;
-use control_plane_store::records::{By, HeldField, Holder};
+use control_plane_store::records::{By, Holder};
 use plugin_sdk::{BoxError, ChangeId, operation::SourceEdit as Edit, plugin, with_causes};
 use prodspec_model::Digest;
 
-use super::settled;
+use super::settled::Waits;
 use crate::{
     EditRefused, SourceEdit,
     desk::{self, Desk},
@@ -21,6 +21,7 @@ use crate::{
 pub(super) struct Port<R> {
     pub(super) shared: Arc<Shared<R>>,
     pub(super) enforcer: Enforcer<R>,
+    pub(super) waits: Waits,
 }
 
 #[async_trait]
@@ -44,17 +45,12 @@ impl<R: Runtime> Intent for Port<R> {
         Ok(made)
     }
 
-    async fn settled(&self, prepared: &PreparedEdit) -> Result<Settlement, plugin::Error> {
-        let assets = prepared.edit.assets.clone().unwrap_or_default();
-        let desk = self.desk()?;
-        let none = BTreeSet::new();
-        tokio::select! {
-            settled = settled::settled(&self.shared, &self.enforcer, &assets) => settled.ok_or_else(ended),
-            fields = desk.overwritten(&prepared.holder, &none) => match fields {
-                Some(fields) => Ok(Settlement::Overwritten(in_words(&fields))),
-                None => Err(ended()),
-            },
-        }
+    fn settle(&self, request: SettleRequest, reply: SettleReply) {
+        self.waits.settle(request, reply);
+    }
+
+    fn forget(&self, wait: CallNo) {
+        self.waits.forget(wait);
     }
 
     async fn release(&self, holder: &Holder) -> Result<(), BoxError> {
@@ -149,23 +145,6 @@ fn answer(made: desk::Made, left_alone: Vec<String>) -> Made {
         left_alone,
         sealed: made.sealed.unwrap_or_default(),
     }
-}
-
-fn in_words(fields: &[HeldField]) -> String {
-    let words = fields.iter().map(|field| {
-        let found = field.overwritten.as_ref().and_then(|it| it.found.as_ref());
-        match found {
-            Some(found) => format!(
-                "{} was set to {found} by another program or a person",
-                field.edit.path
-            ),
-            None => format!(
-                "{} was removed by another program or a person",
-                field.edit.path
-            ),
-        }
-    });
-    words.collect::<Vec<_>>().join("; ")
 }
 
 fn ended() -> plugin::Error {

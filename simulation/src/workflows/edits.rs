@@ -1,15 +1,23 @@
 //! The port of one owner to the editable source, and what holds when it is used.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use annealing_workflow::{
-    intent::{Intent, Made, PreparedEdit, Settlement},
+    intent::{CallNo, Intent, Made, PreparedEdit, SettleReply, SettleRequest, Settlement},
     operation::EDIT,
     record::StepRecord,
 };
 use async_trait::async_trait;
 use control_plane_store::records::Holder;
-use futures::channel::oneshot;
+use futures::{
+    FutureExt,
+    channel::oneshot,
+    future::{AbortHandle, abortable},
+};
 use plugin_sdk::{
     BoxError, plugin,
     workflow::{MachineName, StateName},
@@ -44,7 +52,11 @@ pub(super) struct Port {
     world: World,
     node: NodeId,
     token: u64,
+    waits: Arc<Mutex<Waits>>,
 }
+
+/// The tasks of waits for production.
+type Waits = BTreeMap<CallNo, AbortHandle>;
 
 impl Port {
     pub(super) fn new(world: &World, node: NodeId, token: u64) -> Self {
@@ -52,6 +64,7 @@ impl Port {
             world: world.clone(),
             node,
             token,
+            waits: Arc::default(),
         }
     }
 }
@@ -89,20 +102,27 @@ impl Intent for Port {
         }
     }
 
-    async fn settled(&self, edit: &PreparedEdit) -> Result<Settlement, plugin::Error> {
-        loop {
-            self.world.sleep(LOOK).await;
-            let settlement = {
-                let mut state = self.world.state();
-                if state.flow_strikes(Fault::EffectLate) {
-                    return Err(plugin::Error::transient("production does not answer"));
+    fn settle(&self, request: SettleRequest, reply: SettleReply) {
+        let (world, node) = (self.world.clone(), self.node);
+        let (wait, waits) = (reply.wait(), self.waits.clone());
+        let (settled, handle) = abortable(async move { settled(&world, node, &request).await });
+        locked(&self.waits).insert(wait, handle);
+        // A task for each is good enough for the few waits of a simulation.
+        self.world.executor.spawn(
+            node,
+            async move {
+                if let Ok(end) = settled.await {
+                    locked(&waits).remove(&wait);
+                    reply.settled(end);
                 }
-                state.settlement(&edit.edit.id)
-            };
-            if let Some(settlement) = settlement {
-                survive(&self.world, self.node).await;
-                return Ok(settlement);
             }
+            .boxed(),
+        );
+    }
+
+    fn forget(&self, wait: CallNo) {
+        if let Some(handle) = locked(&self.waits).remove(&wait) {
+            handle.abort();
         }
     }
 
@@ -131,6 +151,32 @@ impl Intent for Port {
         }
         Ok(())
     }
+}
+
+/// Looks at a change until it has settled.
+async fn settled(
+    world: &World,
+    node: NodeId,
+    request: &SettleRequest,
+) -> Result<Settlement, plugin::Error> {
+    loop {
+        world.sleep(LOOK).await;
+        let settlement = {
+            let mut state = world.state();
+            if state.flow_strikes(Fault::EffectLate) {
+                return Err(plugin::Error::transient("production does not answer"));
+            }
+            state.settlement(&request.change)
+        };
+        if let Some(settlement) = settlement {
+            survive(world, node).await;
+            return Ok(settlement);
+        }
+    }
+}
+
+fn locked(waits: &Mutex<Waits>) -> MutexGuard<'_, Waits> {
+    waits.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl State {

@@ -1,0 +1,192 @@
+//! Waits for production: the port keeps them, and the lane has no task for them.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use control_plane_store::records::Holder;
+use plugin_sdk::{FieldEdit, operation::Power};
+use prodspec_model::AssetId;
+
+use super::*;
+use crate::{
+    intent::{CallNo, Intent, Made, PreparedEdit, SettleReply, SettleRequest, Settlement},
+    kernel::Say,
+};
+
+/// Longer than any test.
+const LONG: Duration = Duration::from_secs(24 * 3_600);
+
+/// What the port does with the first wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum First {
+    #[default]
+    Keeps,
+    Drops,
+    Panics,
+}
+
+/// A port whose edits change one asset, and which keeps the waits for it.
+#[derive(Default)]
+struct Shelf {
+    first: First,
+    asked: AtomicU32,
+    waits: Mutex<BTreeMap<CallNo, (SettleRequest, SettleReply)>>,
+    forgotten: AtomicU32,
+}
+
+impl Shelf {
+    fn first(first: First) -> Arc<Self> {
+        Arc::new(Self {
+            first,
+            ..Self::default()
+        })
+    }
+
+    fn asked(&self) -> u32 {
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    async fn has_waits(&self, n: usize) {
+        while self.waits.lock().unwrap().len() < n {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Ends all waits as done. Returns what they were for.
+    fn settle_all(&self) -> Vec<SettleRequest> {
+        let waits = std::mem::take(&mut *self.waits.lock().unwrap());
+        let ends = waits.into_values().map(|(request, reply)| {
+            reply.settled(Ok(Settlement::Done));
+            request
+        });
+        ends.collect()
+    }
+}
+
+#[async_trait]
+impl Intent for Shelf {
+    async fn edit(&self, _: &PreparedEdit) -> Result<Made, plugin::Error> {
+        Ok(Made {
+            assets: vec![AssetId::new("job/eu").unwrap()],
+            ..Made::default()
+        })
+    }
+
+    fn settle(&self, request: SettleRequest, reply: SettleReply) {
+        let asked = self.asked.fetch_add(1, Ordering::Relaxed);
+        match self.first {
+            First::Drops if asked == 0 => drop(reply),
+            First::Panics if asked == 0 => panic!("on purpose"),
+            _ => {
+                let before = (reply.wait(), (request, reply));
+                self.waits.lock().unwrap().extend([before]);
+            }
+        }
+    }
+
+    fn forget(&self, wait: CallNo) {
+        let known = self.waits.lock().unwrap().remove(&wait);
+        self.forgotten
+            .fetch_add(u32::from(known.is_some()), Ordering::Relaxed);
+    }
+
+    async fn release(&self, _: &Holder) -> Result<(), BoxError> {
+        Ok(())
+    }
+
+    async fn release_others(&self, _: &BTreeSet<Holder>) -> Result<(), BoxError> {
+        Ok(())
+    }
+}
+
+/// The workflow `set`: one step that edits, and waits until production has it.
+fn setting(builder: WorkflowsBuilder<TokioRuntime>) -> WorkflowsBuilder<TokioRuntime> {
+    let info = FunctionInfo::new("set")
+        .repeat(Repeat::Safe)
+        .may(Power::edit("jobs", "eu.size"));
+    let set = async |_: FunctionRequest| {
+        let edit = FieldEdit::set("jobs#0", "eu.size".parse().unwrap(), 1, 2);
+        Ok(Answer::new().edit("jobs", edit).done())
+    };
+    let workflow = Workflow::new("set")
+        .machine(Machine::calls("set", "set").settles(LONG))
+        .ends_well(is("set", "done"))
+        .ends_badly(any([
+            is("set", ["overwritten", "rolled_back", "expired"]),
+            cancelled(),
+        ]))
+        .build()
+        .unwrap();
+    builder.function(from_fn(info, set)).workflow(workflow)
+}
+
+async fn with_shelf<T>(shelf: &Arc<Shelf>, then: impl AsyncFnOnce(Handle<TokioRuntime>) -> T) -> T {
+    let (store, port) = (Arc::new(MemoryStore::new()), shelf.clone());
+    owning_with(&store, setting, |it| it.with_intent(port), then).await
+}
+
+async fn start(handle: &Handle<TokioRuntime>, n: usize) -> Vec<ExecutionId> {
+    let starts = (0..n).map(|_| handle.start(Start::of("set"), by()));
+    let started = futures::future::join_all(starts).await;
+    started.into_iter().map(|it| it.unwrap().id).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn r36_thousand_waits_need_no_task_each_and_end_each() {
+    let shelf = Shelf::first(First::Keeps);
+    with_shelf(&shelf, async |handle| {
+        let ids = start(&handle, 1).await;
+        shelf.has_waits(1).await;
+        let tasks = || {
+            tokio::runtime::Handle::current()
+                .metrics()
+                .num_alive_tasks()
+        };
+        let before = tasks();
+        let more = start(&handle, 1_000).await;
+        shelf.has_waits(1_001).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(tasks() <= before + 1, "{before} tasks, then {}", tasks());
+        let settled = shelf.settle_all();
+        assert!(settled.iter().all(|it| it.assets.len() == 1));
+        let holders: BTreeSet<Holder> = settled.into_iter().map(|it| it.holder).collect();
+        assert_eq!(holders.len(), 1_001);
+        for id in ids.iter().chain(&more) {
+            let ended = handle.wait(id, SOON).await.unwrap();
+            assert_eq!(ended.outcome, Outcome::Succeeded);
+        }
+        assert_eq!(shelf.forgotten.load(Ordering::Relaxed), 0);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r36_wait_without_an_answer_is_asked_for_again() {
+    for first in [First::Drops, First::Panics] {
+        let shelf = Shelf::first(first);
+        with_shelf(&shelf, async |handle| {
+            let id = start(&handle, 1).await.remove(0);
+            shelf.has_waits(1).await;
+            assert_eq!(shelf.asked(), 2, "{first:?}");
+            shelf.settle_all();
+            let ended = handle.wait(&id, SOON).await.unwrap();
+            assert_eq!(ended.outcome, Outcome::Succeeded);
+        })
+        .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn r36_waits_of_cancelled_executions_and_of_a_lane_that_ends_are_forgotten() {
+    let shelf = Shelf::first(First::Keeps);
+    with_shelf(&shelf, async |handle| {
+        let ids = start(&handle, 3).await;
+        shelf.has_waits(3).await;
+        handle.say(&ids[0], Say::Cancel, by()).await.unwrap();
+        handle.wait(&ids[0], SOON).await.unwrap();
+        assert_eq!(shelf.waits.lock().unwrap().len(), 2);
+    })
+    .await;
+    assert_eq!(shelf.waits.lock().unwrap().len(), 0);
+    assert_eq!(shelf.forgotten.load(Ordering::Relaxed), 3);
+}

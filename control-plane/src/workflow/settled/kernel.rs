@@ -1,0 +1,349 @@
+//! The bookkeeping of the waits, without clock or IO: which wait is for which assets, and when it is over.
+//!
+//! A wait is *asked* until a run of generation starts for it, waits for the end of that run, then until enforcement has
+//! taken what the run has sealed. From then on it *follows* its assets, each by an entry of an index by asset.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use annealing_workflow::intent::{CallNo, SettleRequest, Settlement};
+use control_plane_store::records::Holder;
+use plugin_sdk::{Mono, Now, Standing, plugin};
+use prodspec_model::{AssetId, Digest, Incarnation, IncarnationNo, addons::RolloutPolicyRef};
+
+use super::{
+    groups::{BatchNo, Groups},
+    rests::Left,
+};
+
+/// What the kernel takes in.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// A wait begins.
+    Settle(CallNo, SettleRequest),
+    /// The end of a wait does not count any more.
+    Forget(CallNo),
+    /// The run that was [begun](Kernel::begin_run) has sealed this incarnation, or has found it unchanged. `None`: generation
+    /// has ended.
+    Ran(Option<IncarnationNo>),
+    /// Enforcement has taken this incarnation.
+    Took(Incarnation),
+    /// The present standings of assets that are followed.
+    Stands(Vec<(AssetId, Standing)>),
+    /// All holders with fields that were set by others, and what became of these.
+    Overwritten(BTreeMap<Holder, String>),
+    /// A policy group has come to rest. `None`: it leaves nothing behind, or there is no answer.
+    Rests(AssetId, Option<Left>),
+    /// Time has passed.
+    Tick,
+}
+
+/// What a step results in.
+#[derive(Debug, Default)]
+pub(super) struct Effects {
+    /// Waits that are over.
+    pub(super) ended: Vec<(CallNo, Result<Settlement, plugin::Error>)>,
+    /// Assets to follow (`true`), or not any more.
+    pub(super) follow: Vec<(AssetId, bool)>,
+    /// Policy groups to ask about at an incarnation. `None`: the answer is not needed any more.
+    pub(super) questions: Vec<(AssetId, Option<IncarnationNo>)>,
+}
+
+/// The waits of one ownership.
+#[derive(Debug, Default)]
+pub(super) struct Kernel {
+    waits: BTreeMap<CallNo, Wait>,
+    /// The waits of each holder, which may be set by others.
+    holders: BTreeSet<(Holder, CallNo)>,
+    overwritten: BTreeMap<Holder, String>,
+    /// Waits for which no run has started yet.
+    asked: BTreeSet<CallNo>,
+    /// Waits for the present run. `None`: there is none.
+    running: Option<BTreeSet<CallNo>>,
+    /// Waits until enforcement has taken an incarnation. Forgotten ones stay until then.
+    sealed: BTreeSet<(IncarnationNo, CallNo)>,
+    /// The newest incarnation that enforcement has taken.
+    latest: Option<Incarnation>,
+    /// The waits that follow each asset.
+    index: BTreeMap<(AssetId, CallNo), Entry>,
+    groups: Groups,
+    /// The newest batch of waits that follow their assets.
+    batch: BatchNo,
+}
+
+#[derive(Debug)]
+struct Wait {
+    holder: Holder,
+    assets: Vec<AssetId>,
+    /// Number of its assets that production does not have yet, once it follows them.
+    left: usize,
+}
+
+/// An asset for which a wait waits.
+#[derive(Debug)]
+struct Entry {
+    /// The content that production has to have. `None`: the edit has removed the asset.
+    content: Option<Digest>,
+    /// Being in sync at this incarnation or a newer one is enough too.
+    at: IncarnationNo,
+    /// The policy that governs the asset, if one does.
+    policy: Option<AssetId>,
+    batch: BatchNo,
+}
+
+impl control_plane_runtime::Kernel for Kernel {
+    type Event = Event;
+    type Effects = Effects;
+
+    fn step(&mut self, now: Now, event: Event, out: &mut Effects) {
+        match event {
+            Event::Settle(wait, request) => self.settle(wait, request, out),
+            Event::Forget(wait) => self.remove(wait, out),
+            Event::Ran(sealed) => self.ran(now.mono, sealed, out),
+            Event::Took(incarnation) => {
+                self.latest = Some(incarnation);
+                self.begin(now.mono, out);
+            }
+            Event::Stands(all) => {
+                for (asset, standing) in all {
+                    self.stands(&asset, &standing, out);
+                }
+            }
+            Event::Overwritten(all) => self.overwrite(all, out),
+            Event::Rests(policy, left) => self.groups.answered(now.mono, &policy, left),
+            Event::Tick => self.tick(now.mono, out),
+        }
+    }
+}
+
+impl Kernel {
+    /// Whether a run of generation has to start now. If so, it is for all waits so far; those that come later need a later
+    /// one.
+    pub(super) fn begin_run(&mut self) -> bool {
+        let begins = self.running.is_none() && !self.asked.is_empty();
+        if begins {
+            self.running = Some(std::mem::take(&mut self.asked));
+        }
+        begins
+    }
+
+    /// The next time at which the kernel needs a [`Event::Tick`].
+    pub(super) fn next_wake(&self) -> Option<Mono> {
+        self.groups.next_wake()
+    }
+
+    fn settle(&mut self, no: CallNo, request: SettleRequest, out: &mut Effects) {
+        let SettleRequest { holder, assets, .. } = request;
+        if let Some(words) = self.overwritten.get(&holder) {
+            let end = Settlement::Overwritten(words.clone());
+            return out.ended.push((no, Ok(end)));
+        }
+        self.holders.insert((holder.clone(), no));
+        self.asked.insert(no);
+        let wait = Wait {
+            holder,
+            assets,
+            left: 0,
+        };
+        self.waits.insert(no, wait);
+    }
+
+    fn ran(&mut self, now: Mono, sealed: Option<IncarnationNo>, out: &mut Effects) {
+        let waits = self.running.take().into_iter().flatten();
+        match sealed {
+            Some(at) => {
+                self.sealed.extend(waits.map(|no| (at, no)));
+                self.begin(now, out);
+            }
+            None => {
+                for no in waits {
+                    self.remove(no, out);
+                    let why =
+                        "generation has ended; this process may not own the partition any more";
+                    out.ended.push((no, Err(plugin::Error::transient(why))));
+                }
+            }
+        }
+    }
+
+    /// Lets the waits whose incarnation enforcement has taken follow their assets.
+    fn begin(&mut self, now: Mono, out: &mut Effects) {
+        let Some(latest) = self.latest.clone() else {
+            return;
+        };
+        let later = (IncarnationNo(latest.no().0 + 1), CallNo(0));
+        let later = self.sealed.split_off(&later);
+        let begun = std::mem::replace(&mut self.sealed, later);
+        if begun.is_empty() {
+            return;
+        }
+        self.batch.0 += 1;
+        let mut follow = BTreeSet::new();
+        for (_, no) in begun {
+            self.follow(now, no, &latest, &mut follow, out);
+        }
+        out.follow
+            .extend(follow.into_iter().map(|asset| (asset, true)));
+    }
+
+    /// Lets a wait follow its assets. The feed tells the present standing of each also if it is followed already.
+    fn follow(
+        &mut self,
+        now: Mono,
+        no: CallNo,
+        latest: &Incarnation,
+        follow: &mut BTreeSet<AssetId>,
+        out: &mut Effects,
+    ) {
+        let Some(wait) = self.waits.get_mut(&no) else {
+            return;
+        };
+        for asset in &wait.assets {
+            let policy = policy(latest, asset);
+            let entry = Entry {
+                content: latest.asset(asset).map(|asset| asset.digest()),
+                at: latest.no(),
+                policy: policy.clone(),
+                batch: self.batch,
+            };
+            if self.index.insert((asset.clone(), no), entry).is_some() {
+                continue;
+            }
+            wait.left += 1;
+            follow.insert(asset.clone());
+            if let Some(policy) = policy
+                && self.groups.join(now, &policy, self.batch)
+            {
+                out.questions.push((policy, Some(latest.no())));
+            }
+        }
+        if wait.left == 0 {
+            self.end(no, Settlement::Done, out);
+        }
+    }
+
+    fn stands(&mut self, asset: &AssetId, standing: &Standing, out: &mut Effects) {
+        let settled = self.entries(asset, |entry| was_in_sync(standing, entry));
+        for no in settled {
+            self.remove_entry(asset, no, out);
+            let Some(wait) = self.waits.get_mut(&no) else {
+                continue;
+            };
+            wait.left -= 1;
+            if wait.left == 0 {
+                self.end(no, Settlement::Done, out);
+            }
+        }
+    }
+
+    fn overwrite(&mut self, all: BTreeMap<Holder, String>, out: &mut Effects) {
+        for (holder, words) in &all {
+            let (first, last) = (
+                (holder.clone(), CallNo(0)),
+                (holder.clone(), CallNo(u64::MAX)),
+            );
+            let waits: Vec<_> = self
+                .holders
+                .range(first..=last)
+                .map(|(_, no)| *no)
+                .collect();
+            for no in waits {
+                self.end(no, Settlement::Overwritten(words.clone()), out);
+            }
+        }
+        self.overwritten = all;
+    }
+
+    fn tick(&mut self, now: Mono, out: &mut Effects) {
+        while let Some((policy, left, about)) = self.groups.pop_due(now, self.batch) {
+            if let Some(left) = left {
+                self.left_behind(&policy, &left, about, out);
+            }
+            if self.groups.contains(&policy)
+                && let Some(latest) = &self.latest
+            {
+                out.questions.push((policy, Some(latest.no())));
+            }
+        }
+    }
+
+    /// Ends the waits for assets that their policy group leaves behind, if they had begun when it was asked.
+    fn left_behind(&mut self, policy: &AssetId, left: &Left, about: BatchNo, out: &mut Effects) {
+        for asset in &left.assets {
+            let behind = |it: &Entry| it.policy.as_ref() == Some(policy) && it.batch <= about;
+            for no in self.entries(asset, behind) {
+                let why = format!("{asset} was left behind: {}", left.why);
+                self.end(no, Settlement::RolledBack(why), out);
+            }
+        }
+    }
+
+    /// The waits that follow an asset and whose entry is such.
+    fn entries(&self, asset: &AssetId, such: impl Fn(&Entry) -> bool) -> Vec<CallNo> {
+        let (first, last) = (
+            (asset.clone(), CallNo(0)),
+            (asset.clone(), CallNo(u64::MAX)),
+        );
+        let entries = self.index.range(first..=last);
+        let such = entries.filter(|(_, entry)| such(entry));
+        such.map(|((_, no), _)| *no).collect()
+    }
+
+    fn end(&mut self, no: CallNo, end: Settlement, out: &mut Effects) {
+        self.remove(no, out);
+        out.ended.push((no, Ok(end)));
+    }
+
+    fn remove(&mut self, no: CallNo, out: &mut Effects) {
+        let Some(wait) = self.waits.remove(&no) else {
+            return;
+        };
+        self.holders.remove(&(wait.holder, no));
+        self.asked.remove(&no);
+        if let Some(running) = &mut self.running {
+            running.remove(&no);
+        }
+        for asset in &wait.assets {
+            self.remove_entry(asset, no, out);
+        }
+    }
+
+    /// Removes a wait from an asset, and stops following the asset if no wait is left there.
+    fn remove_entry(&mut self, asset: &AssetId, no: CallNo, out: &mut Effects) {
+        let Some(entry) = self.index.remove(&(asset.clone(), no)) else {
+            return;
+        };
+        if let Some(policy) = entry.policy
+            && self.groups.leave(&policy)
+        {
+            out.questions.push((policy, None));
+        }
+        let (first, last) = (
+            (asset.clone(), CallNo(0)),
+            (asset.clone(), CallNo(u64::MAX)),
+        );
+        if self.index.range(first..=last).next().is_none() {
+            out.follow.push((asset.clone(), false));
+        }
+    }
+}
+
+/// The policy that governs an asset, if one does.
+fn policy(incarnation: &Incarnation, asset: &AssetId) -> Option<AssetId> {
+    let addon = incarnation.asset(asset)?.addon::<RolloutPolicyRef>();
+    Some(addon.ok().flatten()?.policy.id)
+}
+
+/// Whether production had the wanted content, or newer one.
+fn was_in_sync(standing: &Standing, wanted: &Entry) -> bool {
+    match standing {
+        // What is removed from intent stays in production until it is turned down on its own.
+        Standing::Absent { .. } | Standing::LeftAlone { .. } => wanted.content.is_none(),
+        Standing::ModelledOnly { .. } => true,
+        Standing::Enforced(enforced) => {
+            let newer = enforced.in_sync_at.is_some_and(|no| no >= wanted.at);
+            let same = Some(enforced.content) == wanted.content && enforced.in_sync_at.is_some();
+            wanted.content.is_none() || newer || same
+        }
+        _ => false,
+    }
+}

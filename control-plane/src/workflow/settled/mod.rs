@@ -1,0 +1,249 @@
+//! Waits until production has what edits have changed, or until the rollouts that carried them have gone back or stopped
+//! (R36). One task per ownership serves all waits: it has one feed of enforcement, shares the runs of generation and the
+//! questions about policy groups among the waits, and looks only at the waits of the asset that has changed. The decisions
+//! are in [`kernel`]; the loop here feeds it and does what it says.
+
+mod groups;
+mod kernel;
+mod rests;
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeMap, pin::pin, sync::Arc};
+
+use annealing_enforcer::Handle as Enforcer;
+use annealing_workflow::intent::{CallNo, SettleReply, SettleRequest};
+use control_plane_runtime::{Kernel as _, Runtime};
+use control_plane_store::records::{HeldField, Holder, Ledger};
+use futures::{
+    FutureExt, Stream, StreamExt,
+    channel::mpsc::{self, UnboundedReceiver, UnboundedSender},
+    future::{AbortHandle, Abortable, Aborted, BoxFuture, OptionFuture},
+    stream::{self, FuturesUnordered},
+};
+use plugin_sdk::{Enforcement, Feed, FeedItem, Mono};
+use prodspec_model::{AssetId, IncarnationNo};
+
+use self::kernel::{Effects, Event, Kernel};
+use crate::shared::Shared;
+
+/// Maximum number of inputs that are taken before enforcement gets its turn.
+const INPUTS: usize = 1_024;
+
+/// The waits of one ownership. All are over when it is dropped.
+pub(super) struct Waits(UnboundedSender<Input>);
+
+enum Input {
+    Settle(SettleRequest, SettleReply),
+    Forget(CallNo),
+}
+
+impl Waits {
+    /// Starts the task that serves the waits. It ends with this value, or with the ownership.
+    pub(super) fn start<R: Runtime>(shared: &Arc<Shared<R>>, enforcer: &Enforcer<R>) -> Self {
+        let (sender, inputs) = mpsc::unbounded();
+        let session = Session::new(shared.clone(), enforcer.feed());
+        shared.runtime.spawn(session.run(inputs).boxed());
+        Self(sender)
+    }
+
+    pub(super) fn settle(&self, request: SettleRequest, reply: SettleReply) {
+        // If the ownership has ended, the reply is dropped, which says so.
+        let _ = self.0.unbounded_send(Input::Settle(request, reply));
+    }
+
+    pub(super) fn forget(&self, wait: CallNo) {
+        // After the end of the ownership there are no waits.
+        let _ = self.0.unbounded_send(Input::Forget(wait));
+    }
+}
+
+/// The answer to a question about a policy group.
+type Answer = (AssetId, Option<rests::Left>);
+
+struct Session<R> {
+    shared: Arc<Shared<R>>,
+    kernel: Kernel,
+    effects: Effects,
+    feed: Feed,
+    replies: BTreeMap<CallNo, SettleReply>,
+    /// The run of generation that is waited for.
+    run: OptionFuture<BoxFuture<'static, Option<IncarnationNo>>>,
+    questions: FuturesUnordered<Abortable<BoxFuture<'static, Answer>>>,
+    /// The question about each policy group that has one.
+    asked: BTreeMap<AssetId, AbortHandle>,
+    /// The next time at which the kernel needs a tick.
+    alarm: Option<(Mono, BoxFuture<'static, ()>)>,
+}
+
+impl<R: Runtime> Session<R> {
+    fn new(shared: Arc<Shared<R>>, feed: Feed) -> Self {
+        Self {
+            shared,
+            kernel: Kernel::default(),
+            effects: Effects::default(),
+            feed,
+            replies: BTreeMap::new(),
+            run: None.into(),
+            questions: FuturesUnordered::new(),
+            asked: BTreeMap::new(),
+            alarm: None,
+        }
+    }
+
+    /// Serves waits until the ownership or the lane ends. The waits that are left end without an answer.
+    async fn run(mut self, mut inputs: UnboundedReceiver<Input>) {
+        let mut overwritten = pin!(overwritten(self.shared.clone()));
+        loop {
+            if self.kernel.begin_run() {
+                self.run = Some(rests::sealed(self.shared.clone()).boxed()).into();
+            }
+            self.set_alarm();
+            let alarm = OptionFuture::from(self.alarm.as_mut().map(|(_, rings)| rings));
+            tokio::select! {
+                // What enforcement has found before counts first.
+                biased;
+                fed = self.feed.next() => match fed {
+                    Some(FeedItem::Took(incarnation)) => self.step(Event::Took(incarnation)),
+                    Some(FeedItem::Standings(all)) => self.step(Event::Stands(all)),
+                    Some(_) => {}
+                    None => return,
+                },
+                Some(sealed) = &mut self.run => {
+                    self.run = None.into();
+                    self.step(Event::Ran(sealed));
+                },
+                Some(held) = overwritten.next() => self.step(Event::Overwritten(held)),
+                Some(answer) = self.questions.next() => self.answered(answer),
+                Some(()) = alarm => {
+                    self.alarm = None;
+                    self.step(Event::Tick);
+                },
+                input = inputs.next() => match input {
+                    Some(first) => self.take(first, &mut inputs),
+                    None => return,
+                },
+            }
+        }
+    }
+
+    /// Takes an input and those that are there already.
+    fn take(&mut self, first: Input, inputs: &mut UnboundedReceiver<Input>) {
+        let more = std::iter::from_fn(|| inputs.try_recv().ok());
+        for input in std::iter::once(first).chain(more).take(INPUTS) {
+            match input {
+                Input::Settle(request, reply) => {
+                    let wait = reply.wait();
+                    self.replies.insert(wait, reply);
+                    self.step(Event::Settle(wait, request));
+                }
+                Input::Forget(wait) => {
+                    self.replies.remove(&wait);
+                    self.step(Event::Forget(wait));
+                }
+            }
+        }
+    }
+
+    fn answered(&mut self, answer: Result<Answer, Aborted>) {
+        if let Ok((policy, left)) = answer {
+            self.asked.remove(&policy);
+            self.step(Event::Rests(policy, left));
+        }
+    }
+
+    fn step(&mut self, event: Event) {
+        let now = self.shared.runtime.now();
+        self.kernel.step(now, event, &mut self.effects);
+        let effects = std::mem::take(&mut self.effects);
+        for (wait, end) in effects.ended {
+            if let Some(reply) = self.replies.remove(&wait) {
+                reply.settled(end);
+            }
+        }
+        for (asset, from_now_on) in effects.follow {
+            match from_now_on {
+                true => self.feed.follow([asset]),
+                false => self.feed.unfollow([asset]),
+            }
+        }
+        for (policy, at) in effects.questions {
+            if let Some(before) = self.asked.remove(&policy) {
+                before.abort();
+            }
+            if let Some(at) = at {
+                self.ask(policy, at);
+            }
+        }
+    }
+
+    fn ask(&mut self, policy: AssetId, at: IncarnationNo) {
+        let shared = self.shared.clone();
+        let asked = policy.clone();
+        let question = async move {
+            let left = rests::left_behind(&shared, &asked, at).await;
+            (asked, left)
+        };
+        let (handle, registration) = AbortHandle::new_pair();
+        self.questions
+            .push(Abortable::new(question.boxed(), registration));
+        self.asked.insert(policy, handle);
+    }
+
+    fn set_alarm(&mut self) {
+        let next = self.kernel.next_wake();
+        if next != self.alarm.as_ref().map(|(at, _)| *at) {
+            self.alarm = next.map(|at| (at, self.shared.runtime.sleep_until(at)));
+        }
+    }
+}
+
+/// The holders with fields that were set by others, and what became of these, each time that the ledger has changed.
+fn overwritten<R: Runtime>(
+    shared: Arc<Shared<R>>,
+) -> impl Stream<Item = BTreeMap<Holder, String>> + Send {
+    let begin = (shared.desk.subscribe(), None);
+    stream::unfold(begin, |(mut desks, mut ledger)| async move {
+        loop {
+            let Some(mut published) = ledger.take() else {
+                let desk = desks.wait_for(Option::is_some).await.ok()?.clone();
+                let published = desk.map(|desk| desk.published());
+                let now = published.as_ref().map(|it| in_words(&it.borrow()));
+                if let Some(now) = now {
+                    return Some((now, (desks, published)));
+                }
+                continue;
+            };
+            tokio::select! {
+                changed = published.changed() => if changed.is_ok() {
+                    let now = in_words(&published.borrow_and_update());
+                    return Some((now, (desks, Some(published))));
+                },
+                // Another desk has another ledger.
+                changed = desks.changed() => changed.ok()?,
+            }
+        }
+    })
+}
+
+fn in_words(ledger: &Ledger) -> BTreeMap<Holder, String> {
+    let mut all: BTreeMap<Holder, String> = BTreeMap::new();
+    for field in ledger.fields().filter(|it| it.overwritten.is_some()) {
+        let words = all.entry(field.holder.clone()).or_default();
+        if !words.is_empty() {
+            words.push_str("; ");
+        }
+        words.push_str(&fate(field));
+    }
+    all
+}
+
+/// What became of a field, in words.
+fn fate(field: &HeldField) -> String {
+    let found = field.overwritten.as_ref().and_then(|it| it.found.as_ref());
+    let path = &field.edit.path;
+    match found {
+        Some(found) => format!("{path} was set to {found} by another program or a person"),
+        None => format!("{path} was removed by another program or a person"),
+    }
+}
