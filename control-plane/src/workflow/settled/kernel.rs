@@ -131,6 +131,24 @@ impl Kernel {
         self.groups.next_wake()
     }
 
+    /// Whether nothing is kept of any wait.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        let Self {
+            waits,
+            holders,
+            asked,
+            running,
+            sealed,
+            index,
+            ..
+        } = self;
+        waits.is_empty()
+            && (holders.is_empty() && asked.is_empty() && sealed.is_empty() && index.is_empty())
+            && running.as_ref().is_none_or(BTreeSet::is_empty)
+            && self.next_wake().is_none()
+    }
+
     fn settle(&mut self, no: CallNo, request: SettleRequest, out: &mut Effects) {
         let SettleRequest { holder, assets, .. } = request;
         if let Some(words) = self.overwritten.get(&holder) {

@@ -23,6 +23,7 @@ use futures::{
 };
 use plugin_sdk::{Enforcement, Feed, FeedItem, Mono};
 use prodspec_model::{AssetId, IncarnationNo};
+use tokio::sync::watch;
 
 use self::kernel::{Effects, Event, Kernel};
 use crate::shared::Shared;
@@ -202,7 +203,8 @@ impl<R: Runtime> Session<R> {
 fn overwritten<R: Runtime>(
     shared: Arc<Shared<R>>,
 ) -> impl Stream<Item = BTreeMap<Holder, String>> + Send {
-    let begin = (shared.desk.subscribe(), None);
+    let ledger: Option<watch::Receiver<Arc<Ledger>>> = None;
+    let begin = (shared.desk.subscribe(), ledger);
     stream::unfold(begin, |(mut desks, mut ledger)| async move {
         loop {
             let Some(mut published) = ledger.take() else {
