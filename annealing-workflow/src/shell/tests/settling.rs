@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use control_plane_store::records::Holder;
 use plugin_sdk::{FieldEdit, operation::Power};
 use prodspec_model::AssetId;
+use tokio::sync::watch;
 
 use super::*;
 use crate::{
@@ -30,7 +31,7 @@ enum First {
 struct Shelf {
     first: First,
     asked: AtomicU32,
-    waits: Mutex<BTreeMap<CallNo, (SettleRequest, SettleReply)>>,
+    waits: watch::Sender<BTreeMap<CallNo, (SettleRequest, SettleReply)>>,
     forgotten: AtomicU32,
 }
 
@@ -47,14 +48,13 @@ impl Shelf {
     }
 
     async fn has_waits(&self, n: usize) {
-        while self.waits.lock().unwrap().len() < n {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let mut waits = self.waits.subscribe();
+        waits.wait_for(|waits| waits.len() >= n).await.unwrap();
     }
 
     /// Ends all waits as done. Returns what they were for.
     fn settle_all(&self) -> Vec<SettleRequest> {
-        let waits = std::mem::take(&mut *self.waits.lock().unwrap());
+        let waits = self.waits.send_replace(BTreeMap::new());
         let ends = waits.into_values().map(|(request, reply)| {
             reply.settled(Ok(Settlement::Done));
             request
@@ -78,16 +78,18 @@ impl Intent for Shelf {
             First::Drops if asked == 0 => drop(reply),
             First::Panics if asked == 0 => panic!("on purpose"),
             _ => {
-                let before = (reply.wait(), (request, reply));
-                self.waits.lock().unwrap().extend([before]);
+                let wait = (reply.wait(), (request, reply));
+                self.waits.send_modify(|waits| waits.extend([wait]));
             }
         }
     }
 
     fn forget(&self, wait: CallNo) {
-        let known = self.waits.lock().unwrap().remove(&wait);
-        self.forgotten
-            .fetch_add(u32::from(known.is_some()), Ordering::Relaxed);
+        self.waits.send_modify(|waits| {
+            let known = waits.remove(&wait).is_some();
+            let forgotten = u32::from(known);
+            self.forgotten.fetch_add(forgotten, Ordering::Relaxed);
+        });
     }
 
     async fn release(&self, _: &Holder) -> Result<(), BoxError> {
@@ -145,7 +147,10 @@ async fn r36_thousand_waits_need_no_task_each_and_end_each() {
         let before = tasks();
         let more = start(&handle, 1_000).await;
         shelf.has_waits(1_001).await;
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        // Tasks that have done their work end.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
         assert!(tasks() <= before + 1, "{before} tasks, then {}", tasks());
         let settled = shelf.settle_all();
         assert!(settled.iter().all(|it| it.assets.len() == 1));
@@ -184,9 +189,9 @@ async fn r36_waits_of_cancelled_executions_and_of_a_lane_that_ends_are_forgotten
         shelf.has_waits(3).await;
         handle.say(&ids[0], Say::Cancel, by()).await.unwrap();
         handle.wait(&ids[0], SOON).await.unwrap();
-        assert_eq!(shelf.waits.lock().unwrap().len(), 2);
+        assert_eq!(shelf.waits.borrow().len(), 2);
     })
     .await;
-    assert_eq!(shelf.waits.lock().unwrap().len(), 0);
+    assert_eq!(shelf.waits.borrow().len(), 0);
     assert_eq!(shelf.forgotten.load(Ordering::Relaxed), 3);
 }
