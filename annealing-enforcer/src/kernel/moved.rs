@@ -136,8 +136,9 @@ impl Kernel {
         match why {
             Some((why, recheck)) => {
                 // R9: as if it were pinned elsewhere, since its intent has no turn for as long as this lasts.
-                self.give_back_all(now, slot);
-                self.remember(now, slot, out);
+                if self.give_back_all(now, slot) {
+                    self.remember(now, slot, out);
+                }
                 let delays = vec![Delay::new(why, recheck).check(CHECK)];
                 self.report_waiting(slot, &delays, out);
                 self.decide(now, slot, Outcome::Delayed(delays.clone()), out);

@@ -400,16 +400,19 @@ impl Kernel {
     }
 
     /// Gives back the claims that last until the asset settles, fails permanently or is pinned elsewhere.
-    pub(super) fn give_back_all(&mut self, now: Now, slot: SlotNo) {
+    ///
+    /// Returns whether there were any.
+    pub(super) fn give_back_all(&mut self, now: Now, slot: SlotNo) -> bool {
         let at = self.table.slot(slot).attempt;
         let claims = self
             .attempts
             .at_mut(at)
             .map(|it| std::mem::take(&mut it.claims))
             .unwrap_or_default();
-        for claim in claims {
-            self.give_back(now, slot, &claim);
+        for claim in &claims {
+            self.give_back(now, slot, claim);
         }
+        !claims.is_empty()
     }
 
     pub(super) fn release_permit(&mut self, now: Now, slot: SlotNo, out: &mut Effects) {

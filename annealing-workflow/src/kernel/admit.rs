@@ -16,7 +16,7 @@ use super::{
 use control_plane_runtime::claims::Taken;
 
 /// Time until the dispatch stack is asked again, after an error, or for a claim that is waited for.
-const AGAIN: std::time::Duration = std::time::Duration::from_secs(60);
+pub(super) const AGAIN: std::time::Duration = std::time::Duration::from_secs(60);
 
 impl Lane {
     /// Takes the answer of the dispatch stack.
@@ -47,10 +47,11 @@ impl Lane {
                 );
             }
             Ok(dispatch) => {
+                let latest = self.latest;
                 if let Some(step) = self.step_mut(id) {
                     step.class = step.class.max(dispatch.class);
                     step.rare.wanted = dispatch.claims;
-                    step.rare.let_until = Some(now.mono + AGAIN);
+                    step.rare.let_go = latest.map(|latest| (now.mono, latest));
                 }
                 self.queue(now, id);
             }
@@ -205,7 +206,7 @@ impl Lane {
         };
         step.attempt += 1;
         step.tries += 1;
-        (step.rare.due, step.rare.let_until) = (None, None);
+        (step.rare.due, step.rare.let_go) = (None, None);
         step.incarnation = step.incarnation.or(latest);
         let until = now.mono + time.unwrap_or(function.info.deadline);
         let expires = step.rare.expires.filter(|expires| *expires > now.mono);

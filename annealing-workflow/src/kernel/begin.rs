@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use plugin_sdk::{
-    Class, DispatchRequest, Now,
+    Class, DispatchRequest, Mono, Now,
     workflow::{StateName, Task},
 };
+use prodspec_model::IncarnationNo;
 
 use super::{
     Lane,
+    admit::AGAIN,
     event::{Call, Effects},
     state::{Execution, ExecutionNo, Phase, Step, StepId, Why},
 };
@@ -172,11 +174,15 @@ impl Lane {
         }
     }
 
-    /// Whether a step has waited only for its turn at a rate since the dispatch stack let it go, not long ago.
+    /// Whether a step has waited only for its turn at a rate since the dispatch stack let it go, not long ago and for the
+    /// same intent, from which layers take their limits.
     fn has_its_turn(&self, now: Now, id: StepId) -> bool {
         self.step_of(id).is_some_and(|step| {
-            let fresh = step.rare.let_until.is_some_and(|until| now.mono < until);
-            fresh && matches!(step.phase, Phase::Delayed(Why::Rate(_)))
+            let fresh = |(at, of): (Mono, IncarnationNo)| {
+                now.mono.since(at) < AGAIN && self.latest == Some(of)
+            };
+            let rate = matches!(step.phase, Phase::Delayed(Why::Rate(_)));
+            rate && step.rare.let_go.is_some_and(fresh)
         })
     }
 
@@ -326,7 +332,7 @@ impl Lane {
         };
         step.rare.expires = None;
         step.rare.wanted.clear();
-        step.rare.let_until = None;
+        step.rare.let_go = None;
         step.under_way = false;
         step.incarnation = None;
         step.settles_until = None;

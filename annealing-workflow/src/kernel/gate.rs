@@ -58,9 +58,11 @@ impl Lane {
             return;
         };
         execution.live.waits = false;
-        if let Some(start) = &mut execution.start {
-            start.rare.due = None;
-            execution.live.claims = start.rare.claims.clone();
+        if let Some(start) = execution.start.take() {
+            let claims = start.rare.claims.clone();
+            // It stays for as long as it holds claims.
+            execution.start = (!claims.is_empty()).then(|| Box::new(Step::holding(now, &claims)));
+            execution.live.claims = claims;
         }
         let machines: Vec<_> = execution.workflow.numbers().collect();
         self.live_changed.insert(id.execution);

@@ -12,13 +12,9 @@ const RECENT: usize = 16;
 pub(super) struct Origins(VecDeque<Arc<Origin>>);
 
 impl Origins {
-    /// Returns the copy of `origin` that an execution has already, or the first one.
-    pub(super) fn shared(&mut self, origin: Origin) -> Arc<Origin> {
-        self.the_shared(Arc::new(origin))
-    }
-
     /// Returns the copy of `origin` that an execution has already, or `origin` itself.
-    pub(super) fn the_shared(&mut self, origin: Arc<Origin>) -> Arc<Origin> {
+    pub(super) fn shared(&mut self, origin: impl Into<Arc<Origin>>) -> Arc<Origin> {
+        let origin = origin.into();
         if let Some(same) = self.0.iter().rev().find(|it| **it == origin) {
             return same.clone();
         }

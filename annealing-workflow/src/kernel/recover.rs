@@ -142,7 +142,7 @@ impl Lane {
         let no = ExecutionNo(stored.id.n);
         let steps = std::mem::take(&mut stored.steps);
         let outputs = std::mem::take(&mut stored.outputs);
-        stored.live.origin = self.origins.the_shared(stored.live.origin);
+        stored.live.origin = self.origins.shared(stored.live.origin);
         let mut execution = Execution::restored(stored);
         self.restore_start(now, no, &mut execution);
         let mut phases = Vec::new();
@@ -189,12 +189,11 @@ impl Lane {
         if !live.waits && live.claims.is_empty() {
             return;
         }
-        let mut start = Step::of_start(now, Class::of(&live.origin.cause, false, false));
-        if !live.waits {
-            start.phase = Phase::Rests;
-            start.rare.claims = live.claims.clone();
-            self.claims.restore(&StepId::start(no), &start.rare.claims);
-        }
+        let start = match live.waits {
+            true => Step::of_start(now, Class::of(&live.origin.cause, false, false)),
+            false => Step::holding(now, &live.claims),
+        };
+        self.claims.restore(&StepId::start(no), &start.rare.claims);
         execution.start = Some(Box::new(start));
     }
 
@@ -348,6 +347,7 @@ impl Step {
             (.., Does::Starts) => (Phase::Due, None),
             (.., Does::Rests) => (Phase::Rests, None),
         };
+        step.rare.trim();
         (step, phase, alarm)
     }
 }

@@ -35,7 +35,7 @@ impl<T: Empty> Deref for Sparse<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        self.0.as_deref().unwrap_or(T::empty())
+        self.0.as_deref().unwrap_or_else(|| T::empty())
     }
 }
 

@@ -144,8 +144,8 @@ pub(super) struct Rare {
     pub(super) claims: Vec<Claim>,
     /// The claims that are to be taken before the next attempt.
     pub(super) wanted: Vec<Claim>,
-    /// Until then the last answer of the dispatch stack holds for a step that waits for its turn at a rate.
-    pub(super) let_until: Option<Mono>,
+    /// When the dispatch stack let it go, and the incarnation then.
+    pub(super) let_go: Option<(Mono, IncarnationNo)>,
     pub(super) needs: BTreeMap<String, Requirement>,
     pub(super) rounds: u32,
     /// The claim for which it was woken.
@@ -271,6 +271,13 @@ impl Step {
     pub(super) fn of_start(now: Now, class: Class) -> Self {
         let mut start = Self::new((now.mono, now.wall));
         (start.class, start.phase) = (class, Phase::Due);
+        start
+    }
+
+    /// The start of an execution that has begun and holds claims until it ends.
+    pub(super) fn holding(now: Now, claims: &[Claim]) -> Self {
+        let mut start = Self::new((now.mono, now.wall));
+        start.rare.claims = claims.to_vec();
         start
     }
 

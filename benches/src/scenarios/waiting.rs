@@ -16,7 +16,7 @@ use control_plane::{
     By,
     prelude::{AssetId, BoxError, FieldEdit, plugin},
     runtime::TokioRuntime,
-    store::{Store, records::Holder},
+    store::{Batch, Store, records::Holder},
     workflow::{
         Answer, FunctionInfo, FunctionRequest, Machine, Power, Repeat, Start, Workflow, any,
         from_fn, is,
@@ -75,6 +75,8 @@ impl For {
 const SIDE_BY_SIDE: usize = 256;
 /// Executions of each kind that start before the measurement.
 const WARM: usize = 20;
+/// Number and size of the rows that fill the page cache of SQLite before the measurement: its size is fixed.
+const CACHED: (usize, usize) = (100, 200 << 10);
 /// A time that does not pass.
 const MONTH: Duration = Duration::from_secs(30 * 24 * 3_600);
 
@@ -178,6 +180,11 @@ fn ours(n: usize) -> Result<Vec<Sample>, Error> {
     runtime()?.block_on(async {
         let intent = Arc::new(Never::default());
         let store = lane::sqlite(dir.path())?;
+        let (rows, size) = CACHED;
+        for row in 0..rows {
+            let batch = Batch::new().put(format!("cached/{row}"), vec![0; size]);
+            store.commit(batch).await?;
+        }
         let lane = lane_of(store, intent.clone()).await?;
         for what in For::ALL {
             start(&lane.handle, what, WARM).await?;

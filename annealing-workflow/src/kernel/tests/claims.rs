@@ -162,6 +162,18 @@ fn r32_turn_at_a_rate_needs_a_second_question_only_after_a_minute() {
 }
 
 #[test]
+fn r32_turn_at_a_rate_is_asked_about_again_for_newer_intent() {
+    let quota = Quota::new(1, Duration::from_secs(10));
+    let rate = |request: &DispatchRequest| of_steps(request, Claim::Rate("r".into(), quota));
+    let mut world = dispatching();
+    start(&mut world, 2, rate);
+    let newer = testing::incarnation(9, []);
+    world.step(Event::Took(newer, Box::default()));
+    world.pass(Duration::from_secs(10));
+    assert_eq!(world.dispatches.len(), 1, "its limit may be another one");
+}
+
+#[test]
 fn r32_better_class_goes_first_and_age_raises_it() {
     let press = Claim::Exclusive("press".into());
     let class = |request: &DispatchRequest| {

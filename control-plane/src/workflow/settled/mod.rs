@@ -94,7 +94,7 @@ impl<R: Runtime> Session<R> {
 
     /// Serves waits until the ownership or the lane ends. The waits that are left end without an answer.
     async fn run(mut self, mut inputs: UnboundedReceiver<Input>) {
-        let mut overwritten = pin!(overwritten(self.shared.clone()));
+        let mut overwritten = pin!(overwritten(self.shared.clone()).fuse());
         loop {
             if self.kernel.begin_run() {
                 self.run = Some(rests::sealed(self.shared.clone()).boxed()).into();
@@ -162,10 +162,11 @@ impl<R: Runtime> Session<R> {
                 reply.settled(end);
             }
         }
-        for (asset, from_now_on) in effects.follow {
-            match from_now_on {
-                true => self.feed.follow([asset]),
-                false => self.feed.unfollow([asset]),
+        for same in effects.follow.chunk_by(|(_, one), (_, next)| one == next) {
+            let assets = same.iter().map(|(asset, _)| asset.clone());
+            match same.first() {
+                Some((_, true)) => self.feed.follow(assets),
+                _ => self.feed.unfollow(assets),
             }
         }
         for (policy, at) in effects.questions {
