@@ -103,7 +103,7 @@ pub(crate) struct Watched {
     pub(crate) own: BTreeMap<(Watch, usize), BTreeSet<(Content, Content)>>,
     /// When each field was set last.
     pub(crate) set: [Instant; FIELDS.len()],
-    /// When each asset may have left its state in production last, by number.
+    /// When each asset may have left its state in production, or its pin may have moved, last, by number.
     pub(crate) stirred: BTreeMap<usize, Instant>,
     /// When a push of each asset took effect last, by number.
     pub(crate) pushed: BTreeMap<usize, Instant>,

@@ -157,6 +157,7 @@ async fn pin(world: &World, handle: Handle<NodeRuntime>, at: usize, to: Option<I
         }
     };
     remember(&mut world.state(), Pinned::Moving);
+    world.state().stirs(at);
     let (pin, pinned) = match to {
         Some(to) => {
             let no = to.no().0;
@@ -172,6 +173,8 @@ async fn pin(world: &World, handle: Handle<NodeRuntime>, at: usize, to: Option<I
     let done = matches!(moved, Some(Ok(())));
     world.note("pinned", Some(at), [u64::from(done), 0]);
     let mut state = world.state();
+    // The enforcer tells of a move before it is durable.
+    state.stirs(at);
     let is_last = state.judge.moved_pin(at, moves);
     if done && is_last {
         remember(&mut state, pinned);

@@ -126,7 +126,8 @@ impl State {
         sealed.push(contents);
     }
 
-    /// Notes that an asset may have left its state in production.
+    /// Notes that an asset may have left its state in production, or that its pin may move: from then on it is not known to
+    /// be in sync before the next look (R20).
     pub fn stirs(&mut self, at: usize) {
         self.flows.watched.stirred.insert(at, self.now);
     }
@@ -309,5 +310,34 @@ impl State {
         (is_judged && late && fired.is_none_or(|fired| fired < pushed)).then(|| {
             format!("asset/{at:02} was pushed at {pushed:?}, and its last run began at {fired:?}")
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plugin_sdk::Pin;
+
+    use super::*;
+    use crate::{scenario::Scenario, world::World};
+
+    fn pass(world: &World, time: Duration) {
+        let now = world.executor.now();
+        world.executor.run_until(now + time);
+        world.state().now = world.executor.now();
+    }
+
+    #[test]
+    fn r38_condition_has_a_second_run_only_after_the_asset_or_its_pin_may_have_moved() {
+        const ASSET: usize = 9;
+        let world = World::new(0, Scenario::choose(0));
+        let runs = |world: &World| {
+            pass(world, 2 * LATE);
+            world.state().judge_condition(ASSET).is_ok()
+        };
+        assert!(runs(&world));
+        assert!(!runs(&world), "nothing has happened to it");
+        world.state().pin_moved(ASSET, Pin::Default);
+        assert!(runs(&world), "no look at it counts from before the move");
+        assert!(!runs(&world), "there was one run since the move");
     }
 }

@@ -185,6 +185,7 @@ impl State {
 
     /// Records an acknowledged write or removal of a pin.
     pub fn pin_moved(&mut self, at: usize, to: Pin) {
+        self.stirs(at);
         let made_at = self.judge.made_at;
         let cause = match to {
             Pin::At(_, cause) => Some(cause),
