@@ -184,25 +184,52 @@ impl WatchedRecord {
     }
 
     /// Takes the edits off the list that lead from `before` to `after`, with all that are older. Returns those that lead
-    /// there. Empty: another change is among it.
+    /// there, without those by which content came and went on the way. Empty: another change is among it.
     pub(super) fn take_made(&mut self, before: Option<Digest>, after: Option<Digest>) -> Vec<Made> {
         // Contents that are `before`, or were made of it. What others made of them meanwhile came and went.
         let mut known = vec![before];
-        let (mut leading, mut last) = (Vec::new(), None);
+        let (mut reached, mut last) = (Vec::new(), None);
         for (nth, made) in self.made.iter().enumerate() {
             if known.contains(&made.before) {
                 known.push(made.after);
-                leading.push(nth);
+                reached.push(nth);
                 last = (made.after == after).then_some(nth).or(last);
             }
         }
         let Some(last) = last else {
             return Vec::new();
         };
+        let way = self.way_back(&reached, before, after);
         let taken = self.made.drain(..=last).enumerate();
         taken
-            .filter(|(nth, _)| leading.contains(nth))
+            .filter(|(nth, _)| way.contains(nth))
             .map(|(_, made)| made)
             .collect()
+    }
+
+    /// Which of the edits `reached` lead from `before` to `after`, the newest first.
+    fn way_back(
+        &self,
+        reached: &[usize],
+        before: Option<Digest>,
+        after: Option<Digest>,
+    ) -> Vec<usize> {
+        let (mut way, mut at) = (Vec::<usize>::new(), after);
+        for nth in reached.iter().rev() {
+            let made = &self.made[*nth];
+            if made.after != at {
+                continue;
+            }
+            way.push(*nth);
+            at = made.before;
+            if at == before {
+                break;
+            }
+            // An edit that was found already led to this content again.
+            if let Some(again) = way.iter().position(|nth| self.made[*nth].after == at) {
+                way.truncate(again);
+            }
+        }
+        way
     }
 }

@@ -10,7 +10,7 @@ use prodspec_model::{
 };
 
 use super::{change, digest, id, names, own, watch};
-use crate::watch::{Changed, IntentWatch, Limits, Progress, WatchedRecord, changes};
+use crate::watch::{Changed, IntentWatch, Limits, Made, Progress, WatchedRecord, changes};
 
 fn start_all(watch: &mut IntentWatch) -> Vec<u64> {
     let starts = watch.starts().into_iter();
@@ -143,6 +143,30 @@ fn r39_own_change_on_top_of_one_that_waits_does_not_hide_it() {
     let start = watch.starts().remove(0);
     let (_, before, after) = &start.assets[0];
     assert_eq!((before.digest, after.digest), (digest("2"), digest("4")));
+}
+
+#[test]
+fn r39_others_edits_that_took_back_each_other_do_not_hide_an_own_one() {
+    let other = |before, after| Made {
+        own: false,
+        chain: vec!["other-1".to_owned()],
+        ..own(before, after, 1)
+    };
+    let started_by = |edits: Vec<Made>| {
+        let mut watch = watch(Per::Asset, Forbid, 4);
+        edits.into_iter().for_each(|it| watch.made(&id("a"), it));
+        watch.took(IncarnationNo(2), vec![change("a", "1", "4")]);
+        let starts = watch.starts().into_iter();
+        starts.map(|start| start.chain).collect::<Vec<_>>()
+    };
+    let back = || vec![other("1", "2"), other("2", "1")];
+    assert!(started_by([back(), vec![own("1", "4", 1)]].concat()).is_empty());
+    let between = [other("3", "2"), other("2", "3")];
+    let between = [&[own("1", "3", 1)], &between[..], &[own("3", "4", 1)]];
+    assert!(started_by(between.concat()).is_empty());
+    // An edit of others is among those that lead there.
+    let leads = [back(), vec![other("1", "3"), own("3", "4", 1)]].concat();
+    assert_eq!(started_by(leads), [["other-1"]]);
 }
 
 #[test]
