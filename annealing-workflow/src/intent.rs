@@ -1,14 +1,12 @@
 //! The port to intent: edits of sources, and the wait until production has them. `control-plane` implements it.
 
-use std::{collections::BTreeSet, fmt};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use async_trait::async_trait;
 use control_plane_store::records::Holder;
-use futures::channel::mpsc::UnboundedSender;
 use plugin_sdk::{BoxError, plugin};
 
 pub use crate::kernel::{CallNo, Made, PreparedEdit, SettleRequest, Settlement};
-use crate::{kernel::Event, shell::Input};
 
 /// What executions need of generation and of the sources around them, for one ownership.
 #[async_trait]
@@ -49,12 +47,15 @@ pub trait Intent: Send + Sync + 'static {
 #[must_use]
 pub struct SettleReply {
     wait: CallNo,
-    /// The inputs of the lane. `None`: the answer was given.
-    lane: Option<UnboundedSender<Input>>,
+    /// Tells the lane. `None`: the answer was given.
+    lane: Option<Arc<Tell>>,
 }
 
+/// Tells a lane how a wait has ended.
+pub(crate) type Tell = dyn Fn(CallNo, Result<Settlement, plugin::Error>) + Send + Sync;
+
 impl SettleReply {
-    pub(crate) fn new(wait: CallNo, lane: UnboundedSender<Input>) -> Self {
+    pub(crate) fn new(wait: CallNo, lane: Arc<Tell>) -> Self {
         let lane = Some(lane);
         Self { wait, lane }
     }
@@ -71,8 +72,7 @@ impl SettleReply {
 
     fn send(&mut self, end: Result<Settlement, plugin::Error>) {
         if let Some(lane) = self.lane.take() {
-            // The ownership may have ended meanwhile.
-            let _ = lane.unbounded_send(Input::Answered(Event::Settled(self.wait, end)));
+            lane(self.wait, end);
         }
     }
 }

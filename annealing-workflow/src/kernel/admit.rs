@@ -201,7 +201,7 @@ impl Lane {
         let time = execution
             .action(id.machine)
             .and_then(|action| action.attempt_deadline);
-        let Some(step) = execution.steps.get_mut(id.machine) else {
+        let Some(step) = execution.steps.at_mut(id.machine) else {
             return;
         };
         step.attempt += 1;
@@ -235,10 +235,7 @@ impl Lane {
 
 /// The request of an attempt.
 fn run(execution: &Execution, id: StepId, now: Now, until: Mono, fence: Fence) -> Run {
-    let (step, action) = (
-        execution.steps.get(id.machine),
-        execution.action(id.machine),
-    );
+    let (step, action) = (execution.steps.at(id.machine), execution.action(id.machine));
     let left = until.since(now.mono);
     let function = match action.map(|action| &action.task) {
         Some(Task::Call { function }) => function.clone(),

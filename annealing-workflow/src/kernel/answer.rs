@@ -294,7 +294,7 @@ impl Lane {
             .action(id.machine)
             .map_or(1, |action| action.retry_limit);
         let machine = execution.machine_name(id.machine).clone();
-        let Some(step) = execution.steps.get_mut(id.machine) else {
+        let Some(step) = execution.steps.at_mut(id.machine) else {
             return;
         };
         step.rare.error = Some(why.clone());
@@ -384,7 +384,7 @@ impl Lane {
         let by = execution.live.origin.by.clone();
         let moves = execution
             .steps
-            .get(id.machine)
+            .at(id.machine)
             .map_or(0, |step| step.transitions);
         start.key.get_or_insert(format!("{key} {moves} {n}").into());
         let command = Command::Start {

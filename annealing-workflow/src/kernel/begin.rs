@@ -42,7 +42,7 @@ impl Lane {
             let enabled = execution
                 .workflow
                 .is_enabled(id.machine, &execution.position);
-            let phase = execution.steps.get(id.machine).map(|step| &step.phase);
+            let phase = execution.steps.at(id.machine).map(|step| &step.phase);
             match phase {
                 None | Some(Phase::Rests) if enabled => self.begin(now, id, out),
                 Some(phase) if !enabled && *phase != Phase::Rests => self.withdraw(now, id, out),
@@ -70,7 +70,7 @@ impl Lane {
             .workflow
             .state(id.machine, execution.position.state(id.machine));
         let steps = &mut execution.steps;
-        let step = steps.get_or_insert_with(id.machine, || Step::new((now.mono, now.wall)));
+        let step = steps.at_or_insert(id.machine, || Step::new((now.mono, now.wall)));
         step.begin(class);
         step.rare.expires = action.deadline.map(|time| now.mono + time);
         let mut over = false;
@@ -122,7 +122,7 @@ impl Lane {
         let Some(execution) = self.live.get(&id.execution) else {
             return;
         };
-        let Some(step) = execution.steps.get(id.machine) else {
+        let Some(step) = execution.steps.at(id.machine) else {
             return;
         };
         if step.open_edit().is_some() {
@@ -263,7 +263,7 @@ impl Lane {
         let Some(execution) = self.live.get(&id.execution) else {
             return;
         };
-        let Some(step) = execution.steps.get(id.machine) else {
+        let Some(step) = execution.steps.at(id.machine) else {
             return;
         };
         let cancelled = execution.position.cancelled();

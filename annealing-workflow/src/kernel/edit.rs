@@ -47,7 +47,7 @@ impl Lane {
         edit.pauses = answer.pauses.clone();
         edit.starts = answer.starts.clone();
         edit.blast_radius = radius(execution, id);
-        if let Some(step) = execution.steps.get_mut(id.machine) {
+        if let Some(step) = execution.steps.at_mut(id.machine) {
             step.failures = 0;
             step.edit = Some(Box::new(edit));
         }
@@ -71,13 +71,13 @@ impl Lane {
             .collect();
         let mut steps = numbers
             .iter()
-            .filter_map(|machine| execution.steps.get(*machine));
+            .filter_map(|machine| execution.steps.at(*machine));
         if steps.any(|step| step.edit_may_come()) {
             let again = now.mono + UNDER_WAY;
             return self.enter(now, id, Phase::Delayed(Why::Edits), Some(again));
         }
         let edits = numbers.iter().filter_map(|machine| {
-            let made = execution.steps.get(*machine)?.edit.as_ref()?;
+            let made = execution.steps.at(*machine)?.edit.as_ref()?;
             made.assets.as_ref()?;
             Some(made.edits.iter().rev().map(reversed))
         });
@@ -89,7 +89,7 @@ impl Lane {
         if edit.edits.is_empty() {
             return self.conclude(now, id, &edit.outcome);
         }
-        if let Some(step) = execution.steps.get_mut(id.machine) {
+        if let Some(step) = execution.steps.at_mut(id.machine) {
             step.edit = Some(Box::new(edit));
         }
         self.make_edit(now, id, out);
@@ -111,7 +111,7 @@ impl Lane {
         let Some(execution) = self.live.get(&id.execution) else {
             return;
         };
-        let Some(step) = execution.steps.get(id.machine) else {
+        let Some(step) = execution.steps.at(id.machine) else {
             return;
         };
         let Some(edit) = step.open_edit() else {
@@ -220,7 +220,7 @@ impl Lane {
             return;
         };
         let machine = execution.machine_name(id.machine).clone();
-        let Some(step) = execution.steps.get_mut(id.machine) else {
+        let Some(step) = execution.steps.at_mut(id.machine) else {
             return;
         };
         step.failures = 0;
@@ -320,7 +320,7 @@ fn prepared(execution: &Execution, edit: &StepEdit) -> PreparedEdit {
 pub(super) fn change_id(execution: &Execution, id: StepId) -> ChangeId {
     let round = execution
         .steps
-        .get(id.machine)
+        .at(id.machine)
         .map_or(0, |step| step.transitions);
     let digest = Digest::of(format!("{}/{round}", execution.key(id.machine)).as_bytes());
     ChangeId::new(&digest.to_string())

@@ -106,7 +106,7 @@ impl Lane {
         };
         let change = change_id(execution, id);
         let outcome = &answer.outcome;
-        if let Some(step) = execution.steps.get_mut(id.machine) {
+        if let Some(step) = execution.steps.at_mut(id.machine) {
             // A loop adds to what it has gathered before.
             let before = step.edit.take().filter(|edit| edit.gathered);
             let mut edit = before.unwrap_or_else(|| Box::new(StepEdit::new(change, outcome)));
@@ -142,7 +142,7 @@ impl Lane {
         if all.edits.is_empty() && all.pauses.is_empty() {
             return self.conclude(now, id, &all.outcome);
         }
-        if let Some(step) = execution.steps.get_mut(id.machine) {
+        if let Some(step) = execution.steps.at_mut(id.machine) {
             step.edit = Some(Box::new(all));
         }
         self.make_edit(now, id, out);
@@ -160,7 +160,7 @@ impl Lane {
             .iter()
             .filter_map(|name| execution.workflow.machine_no(name));
         for machine in machines.collect::<Vec<_>>() {
-            let step = execution.steps.get_mut(machine);
+            let step = execution.steps.at_mut(machine);
             if let Some(edit) = step
                 .and_then(|step| step.edit.as_mut())
                 .filter(|it| it.gathered)

@@ -9,6 +9,7 @@ mod agenda;
 mod answer;
 mod asked;
 mod begin;
+mod by_machine;
 mod edit;
 mod event;
 mod gate;
@@ -30,7 +31,6 @@ mod show;
 mod sparse;
 mod start;
 mod state;
-mod steps;
 #[cfg(test)]
 mod tests;
 mod transition;
@@ -396,7 +396,7 @@ impl Lane {
         let execution = self.live.get(&id.execution)?;
         match id.is_start() {
             true => execution.start.as_deref(),
-            false => execution.steps.get(id.machine),
+            false => execution.steps.at(id.machine),
         }
     }
 
@@ -404,7 +404,7 @@ impl Lane {
         let execution = self.live.get_mut(&id.execution)?;
         match id.is_start() {
             true => execution.start.as_deref_mut(),
-            false => execution.steps.get_mut(id.machine),
+            false => execution.steps.at_mut(id.machine),
         }
     }
 

@@ -12,10 +12,10 @@ use serde_json::Value;
 
 use super::{
     Bug, Lane, Settings,
+    by_machine::ByMachine,
     event::{CommitNo, Effects},
     log::LogHead,
     state::{About, Execution, ExecutionNo, Phase, Step, StepId, Why},
-    steps::Steps,
     watch::RecoveredWatch,
 };
 use crate::{
@@ -165,7 +165,7 @@ impl Lane {
             let forgets = phase == Phase::Waiting && self.planted(Bug::ForgetTimer);
             let alarm = alarm.filter(|_| !forgets);
             phases.push((id, phase, alarm));
-            execution.steps.get_or_insert_with(machine, || step);
+            execution.steps.at_or_insert(machine, || step);
             if record.call.is_some_and(|call| call.in_flight) {
                 interrupted.push(id);
             }
@@ -205,7 +205,7 @@ impl Lane {
             return;
         };
         let machine = execution.machine_name(id.machine).clone();
-        let Some(step) = execution.steps.get_mut(id.machine) else {
+        let Some(step) = execution.steps.at_mut(id.machine) else {
             return;
         };
         step.rare.deaths += u32::from(counts);
@@ -280,7 +280,7 @@ impl Execution {
             about: About::of(stored.runs, stored.changed),
             position,
             start: None,
-            steps: Steps::default(),
+            steps: ByMachine::default(),
             context: BTreeMap::new(),
             transitions: 0,
             log: LogHead::of(&stored.log),

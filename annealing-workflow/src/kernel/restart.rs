@@ -102,7 +102,7 @@ impl Lane {
         }
         let machine = execution.machine_name(id.machine).clone();
         let execution_id = execution.id.clone();
-        if let Some(step) = execution.steps.get_mut(id.machine) {
+        if let Some(step) = execution.steps.at_mut(id.machine) {
             step.run += 1;
             step.transitions = 0;
             step.rare.begun.clear();

@@ -37,7 +37,7 @@ impl Lane {
             return format!("its start waits: {}", wait.why);
         }
         let name = execution.machine_name(id.machine);
-        let step = execution.steps.get(id.machine);
+        let step = execution.steps.at(id.machine);
         match step.and_then(|step| self.wait(execution, id.machine, step)) {
             Some(wait) => format!("{name} waits: {}", wait.why),
             None => format!(
@@ -66,7 +66,7 @@ impl Lane {
     }
 
     fn machine_shown(&self, execution: &Execution, machine: MachineNo) -> view::Machine {
-        let step = execution.steps.get(machine);
+        let step = execution.steps.at(machine);
         view::Machine {
             name: execution.machine_name(machine).clone(),
             state: execution.state_name(machine).clone(),

@@ -365,7 +365,7 @@ impl Execution {
         let input = self.action(machine).map(|action| action.input.clone());
         let mut start = Start::of(workflow.clone()).input(input.unwrap_or_default());
         let key = self.key(machine);
-        let moves = self.steps.get(machine).map_or(0, |step| step.transitions);
+        let moves = self.steps.at(machine).map_or(0, |step| step.transitions);
         // A machine may start several children in one run, one after the other.
         start.key = Some(match moves {
             0 => key.to_string().into(),

@@ -15,10 +15,10 @@ use prodspec_model::IncarnationNo;
 use serde_json::{Map, Value};
 
 use super::{
+    by_machine::ByMachine,
     event::{CallNo, CommitNo},
     log::LogHead,
     sparse::{Empty, Sparse},
-    steps::Steps,
 };
 use crate::{
     definition::{MachineNo, Position, Workflow},
@@ -60,7 +60,8 @@ pub(super) struct Execution {
     /// The start, which waits until the dispatch stack lets the execution begin, and then holds its claims. `None`: it
     /// did not wait, and holds nothing.
     pub(super) start: Option<Box<Step>>,
-    pub(super) steps: Steps,
+    /// The machines whose first action has begun.
+    pub(super) steps: ByMachine<Step>,
     /// The entries of the context that each machine left. Those with greater numbers were left later.
     pub(super) context: BTreeMap<MachineNo, (u32, Map<String, Value>)>,
     /// Number of transitions of all machines, restarts included.
@@ -350,7 +351,7 @@ impl Execution {
 
     /// The key of the effects of a machine's present run.
     pub(super) fn key(&self, machine: MachineNo) -> EffectKey {
-        let run = self.steps.get(machine).map_or(1, |step| step.run);
+        let run = self.steps.at(machine).map_or(1, |step| step.run);
         EffectKey::new(self.id.clone(), self.machine_name(machine), run)
     }
 

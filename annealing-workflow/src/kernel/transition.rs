@@ -29,7 +29,7 @@ impl Lane {
         };
         execution.position.set(id.machine, to);
         execution.transitions += 1;
-        if let Some(step) = execution.steps.get_mut(id.machine) {
+        if let Some(step) = execution.steps.at_mut(id.machine) {
             step.transitions += 1;
             step.failures = 0;
             step.rare.deaths = 0;

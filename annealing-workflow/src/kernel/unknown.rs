@@ -38,7 +38,7 @@ impl Lane {
         };
         let attempt = execution
             .steps
-            .get(id.machine)
+            .at(id.machine)
             .map_or(0, |step| step.attempt);
         let entry = Entry {
             at: now.wall,

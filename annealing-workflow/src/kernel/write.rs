@@ -62,7 +62,7 @@ impl Lane {
     }
 
     fn record(&self, now: Now, execution: &Execution, machine: MachineNo) -> Option<StepRecord> {
-        let step = execution.steps.get(machine)?;
+        let step = execution.steps.at(machine)?;
         let stored = |at: Mono| StoredWait::new(now, at.since(now.mono));
         let alarm = step.alarm.map(stored);
         let open = |in_flight, counts| {

@@ -23,7 +23,7 @@ use prodspec_model::{Incarnation, IncarnationNo};
 
 use super::{Input, build::Workflows, recover::load_key, request};
 use crate::{
-    intent::Intent,
+    intent::{Intent, Tell},
     kernel::{Call, CallNo, Event, Run},
 };
 
@@ -37,7 +37,9 @@ const PANICKED: &str = "it panicked";
 pub(super) struct Calls<R> {
     pub(super) workflows: Arc<Workflows<R>>,
     enforcement: Arc<dyn Enforcement>,
-    pub(super) sender: UnboundedSender<Input>,
+    sender: UnboundedSender<Input>,
+    /// Hands the ends of waits for production to the loop.
+    pub(super) settled: Arc<Tell>,
     pub(super) intent: Option<Arc<dyn Intent>>,
     latest: Incarnation,
     /// Older incarnations that calls in flight read.
@@ -61,7 +63,13 @@ impl<R: Runtime> Calls<R> {
         intent: Option<Arc<dyn Intent>>,
         latest: Incarnation,
     ) -> Self {
+        let told = sender.clone();
+        let settled = move |wait, end| {
+            // The ownership may have ended meanwhile.
+            let _ = told.unbounded_send(Input::Answered(Event::Settled(wait, end)));
+        };
         Self {
+            settled: Arc::new(settled),
             workflows,
             enforcement,
             sender,

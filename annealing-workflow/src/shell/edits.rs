@@ -38,7 +38,7 @@ impl<R: Runtime> Calls<R> {
 
     /// Hands a wait to the port, which tells its end to the loop. Until then it is a number in `in_flight`.
     pub(super) fn settle(&mut self, no: CallNo, request: SettleRequest) {
-        let reply = SettleReply::new(no, self.sender.clone());
+        let reply = SettleReply::new(no, self.settled.clone());
         let Some(intent) = &self.intent else {
             return reply.settled(Err(plugin::Error::permanent(NO_INTENT)));
         };
