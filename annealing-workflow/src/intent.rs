@@ -43,21 +43,35 @@ pub trait Intent: Send + Sync + 'static {
     async fn release_others(&self, live: &BTreeSet<Holder>) -> Result<(), BoxError>;
 }
 
+/// The end of a wait: how the edit has settled, or why that cannot be found out now.
+pub type SettleEnd = Result<Settlement, plugin::Error>;
+
 /// Where the end of a wait goes. If it is dropped without an answer, the step waits again some seconds later.
 #[must_use]
 pub struct SettleReply {
     wait: CallNo,
-    /// Tells the lane. `None`: the answer was given.
-    lane: Option<Arc<Tell>>,
+    /// Takes the end. `None`: it was told.
+    end: Option<Arc<dyn Fn(CallNo, SettleEnd) + Send + Sync>>,
 }
 
-/// Tells a lane how a wait has ended.
-pub(crate) type Tell = dyn Fn(CallNo, Result<Settlement, plugin::Error>) + Send + Sync;
-
 impl SettleReply {
-    pub(crate) fn new(wait: CallNo, lane: Arc<Tell>) -> Self {
-        let lane = Some(lane);
-        Self { wait, lane }
+    /// A reply to the wait with this number, whose end `end` takes. The waits of a lane share one `end`.
+    ///
+    /// ```
+    /// use std::sync::{Arc, mpsc};
+    /// use annealing_workflow::intent::{CallNo, SettleReply, Settlement};
+    ///
+    /// let (sender, ends) = mpsc::channel();
+    /// let end = Arc::new(move |wait, end| drop(sender.send((wait, end))));
+    /// SettleReply::new(CallNo(1), end.clone()).settled(Ok(Settlement::Done));
+    /// assert_eq!(ends.recv()?, (CallNo(1), Ok(Settlement::Done)));
+    /// drop(SettleReply::new(CallNo(2), end));
+    /// assert!(ends.recv()?.1.is_err());
+    /// # Ok::<(), mpsc::RecvError>(())
+    /// ```
+    pub fn new(wait: CallNo, end: Arc<dyn Fn(CallNo, SettleEnd) + Send + Sync>) -> Self {
+        let end = Some(end);
+        Self { wait, end }
     }
 
     /// The number of the wait, by which it may be [forgotten](Intent::forget). Unique for one lane.
@@ -66,13 +80,13 @@ impl SettleReply {
     }
 
     /// Tells the lane how the wait has ended. After an error, the step waits again some seconds later.
-    pub fn settled(mut self, end: Result<Settlement, plugin::Error>) {
-        self.send(end);
+    pub fn settled(mut self, end: SettleEnd) {
+        self.tell(end);
     }
 
-    fn send(&mut self, end: Result<Settlement, plugin::Error>) {
-        if let Some(lane) = self.lane.take() {
-            lane(self.wait, end);
+    fn tell(&mut self, end: SettleEnd) {
+        if let Some(tell) = self.end.take() {
+            tell(self.wait, end);
         }
     }
 }
@@ -80,7 +94,7 @@ impl SettleReply {
 impl Drop for SettleReply {
     fn drop(&mut self) {
         let why = "the wait for production has ended without an answer";
-        self.send(Err(plugin::Error::transient(why)));
+        self.tell(Err(plugin::Error::transient(why)));
     }
 }
 

@@ -23,7 +23,7 @@ use prodspec_model::{Incarnation, IncarnationNo};
 
 use super::{Input, build::Workflows, recover::load_key, request};
 use crate::{
-    intent::{Intent, Tell},
+    intent::{Intent, SettleEnd},
     kernel::{Call, CallNo, Event, Run},
 };
 
@@ -39,7 +39,7 @@ pub(super) struct Calls<R> {
     enforcement: Arc<dyn Enforcement>,
     sender: UnboundedSender<Input>,
     /// Hands the ends of waits for production to the loop.
-    pub(super) settled: Arc<Tell>,
+    pub(super) settled: Arc<dyn Fn(CallNo, SettleEnd) + Send + Sync>,
     pub(super) intent: Option<Arc<dyn Intent>>,
     latest: Incarnation,
     /// Older incarnations that calls in flight read.
