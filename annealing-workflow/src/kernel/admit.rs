@@ -1,7 +1,7 @@
 //! Admits attempts: in order of class and age, while the lease is fresh, with all claims or none.
 
 use plugin_sdk::{
-    Claim, Dispatch, Key, Mono, Now,
+    Claim, Dispatch, Guard, Key, Mono, Now,
     check::Recheck,
     operation::{Fence, Repeat},
     workflow::Task,
@@ -64,7 +64,7 @@ impl Lane {
             while let Some(key) = self.freed.pop_first() {
                 self.wake(now, key);
             }
-            let leased = now.mono < self.lease || self.planted(Bug::IgnoreLease);
+            let leased = now.mono < self.leased_until();
             if !leased || self.running >= self.settings.config.calls {
                 return;
             }
@@ -197,6 +197,7 @@ impl Lane {
             return;
         };
         let repeat = function.info.repeat;
+        let takes_old_calls = function.info.guard == Guard::Advisory && repeat != Repeat::Safe;
         let waits = execution.taken_over || execution.started_in > self.durable;
         let time = execution
             .action(id.machine)
@@ -217,6 +218,10 @@ impl Lane {
         let attempt = step.attempt;
         let fence = Fence::new(self.token, if flat { 1 } else { attempt });
         let mut run = run(execution, id, now, until, fence);
+        // A callee that takes old calls may take half of the time, and afterwards another attempt may begin.
+        if takes_old_calls {
+            run.begins_by = now.mono + until.since(now.mono) / 2;
+        }
         run.key.run += if varies { attempt - 1 } else { 0 };
         self.calls.insert(call, id);
         self.running += 1;
@@ -255,6 +260,7 @@ fn run(execution: &Execution, id: StepId, now: Now, until: Mono, fence: Fence) -
         edits: execution.gathered_edits(),
         needs: step.map(|step| step.rare.needs.clone()).unwrap_or_default(),
         changed: execution.about.changed.clone(),
+        begins_by: until,
         until,
         deadline: now.wall.checked_add(left).unwrap_or(now.wall),
         cancelled: execution.position.cancelled(),

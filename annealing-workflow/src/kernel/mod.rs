@@ -49,8 +49,8 @@ use std::{
 use control_plane_runtime::{Kernel, claims::Claims};
 use jiff::SignedDuration;
 use plugin_sdk::{
-    FencingToken, Guard, Key, Mono, Now,
-    operation::{ExecutionId, FunctionInfo, Repeat},
+    FencingToken, Key, Mono, Now,
+    operation::{ExecutionId, FunctionInfo},
     workflow::WorkflowName,
 };
 use prodspec_model::{Digest, IncarnationNo};
@@ -167,6 +167,8 @@ pub struct Lane {
     /// Commands of other processes whose answers are not durable yet.
     answering: Answering,
     origins: Origins,
+    /// Executions that this owner has made live again after an end, and how often each had ended then.
+    reopened: BTreeMap<ExecutionNo, u32>,
 }
 
 /// Steps that were in flight when an owner ended. One at a time is tried again.
@@ -360,11 +362,11 @@ impl Lane {
     /// again.
     fn release(&mut self, now: Now, out: &mut Effects) {
         let mut late = Vec::new();
-        while (now.mono < self.lease || self.planted(Bug::IgnoreLease))
+        while now.mono < self.leased_until()
             && let Some((_, call, made)) = self.held.pop_front_if(|(at, ..)| *at <= self.durable)
         {
             match (&made, self.calls.get(&call).copied()) {
-                (Call::Run(..), Some(id)) if self.begins_too_late(now, id) => late.push((call, id)),
+                (Call::Run(_, run), Some(id)) if now.mono > run.begins_by => late.push((call, id)),
                 _ => out.calls.push(made),
             }
         }
@@ -375,16 +377,12 @@ impl Lane {
         }
     }
 
-    /// Whether less than half of the time of an attempt is left and its callee cannot refuse an old call. Such a callee
-    /// may take half of the time, and afterwards another attempt may begin.
-    fn begins_too_late(&self, now: Now, id: StepId) -> bool {
-        let advisory = self
-            .function(id)
-            .is_some_and(|it| it.info.guard == Guard::Advisory && it.info.repeat != Repeat::Safe);
-        self.step_of(id).is_some_and(|step| {
-            let until = step.alarm.unwrap_or(now.mono);
-            advisory && until.since(now.mono) < until.since(step.since.0) / 2
-        })
+    /// The time until which calls may begin.
+    pub(crate) fn leased_until(&self) -> Mono {
+        match self.planted(Bug::IgnoreLease) {
+            true => Mono(u64::MAX),
+            false => self.lease,
+        }
     }
 
     fn call_no(&mut self) -> CallNo {

@@ -129,6 +129,7 @@ impl Lane {
             log: BTreeMap::new(),
             answering: Default::default(),
             origins: Default::default(),
+            reopened: BTreeMap::new(),
         }
     }
 

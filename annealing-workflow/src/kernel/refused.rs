@@ -44,6 +44,11 @@ pub enum Refused {
     /// No such execution is live.
     #[error("no live execution has the id {0}")]
     NotLive(ExecutionId),
+    /// The execution was live again after what was read of it for a restart.
+    #[error(
+        "{0} was restarted meanwhile and has ended again; look at it, then give the word again"
+    )]
+    EndedAgain(ExecutionId),
     /// The execution has no such machine.
     #[error("{execution} has no machine {machine}; it has: {machines}")]
     NoMachine {

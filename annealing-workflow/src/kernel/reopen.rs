@@ -29,6 +29,10 @@ impl Lane {
         if self.is_live(&id) {
             return self.said(now, &id, &Say::Restart(machines), by, out);
         }
+        let before = self.reopened.get(&ExecutionNo(id.n));
+        if before.is_some_and(|before| ended.live.ends <= *before) {
+            return Err(Refused::EndedAgain(id));
+        }
         if self.live.len() >= self.settings.config.live {
             return Err(Refused::TooMany(self.live.len()));
         }
@@ -52,6 +56,7 @@ impl Lane {
         self.held
             .retain(|(.., call)| !matches!(call, Call::Release(of) if *of == holder));
         self.revived(&ended);
+        self.reopened.insert(no, ended.live.ends);
         self.add(now, ended, &mut Vec::new());
         let begun = self.live.get(&no).into_iter();
         let begun: Vec<_> = begun.flat_map(|it| it.steps.machines()).collect();

@@ -62,6 +62,7 @@ impl Starting {
             waits: false,
             claims: Vec::new(),
             bound: None,
+            ends: 0,
         };
         Execution {
             id,

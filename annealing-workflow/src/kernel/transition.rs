@@ -151,6 +151,7 @@ impl Execution {
             ended: at,
             live: Live {
                 claims: Vec::new(),
+                ends: self.live.ends.saturating_add(1),
                 ..self.live.clone()
             },
         }

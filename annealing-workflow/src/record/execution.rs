@@ -74,6 +74,13 @@ pub struct Live {
     /// of an execution that has reached it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<u32>,
+    /// Number of times it has ended. Each restart after an end makes it live again.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ends: u32,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl Record for Live {

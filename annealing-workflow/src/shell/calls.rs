@@ -3,7 +3,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     task::{Context, Poll, Waker},
     time::Duration,
 };
@@ -15,7 +18,7 @@ use futures::{
     future::{AbortHandle, BoxFuture, abortable},
 };
 use plugin_sdk::{
-    DispatchRequest, Enforcement,
+    DispatchRequest, Enforcement, Mono,
     operation::{EffectKey, Probed, Ran, Start},
     plugin, with_causes,
 };
@@ -38,6 +41,7 @@ pub(super) struct Calls<R> {
     pub(super) workflows: Arc<Workflows<R>>,
     enforcement: Arc<dyn Enforcement>,
     sender: UnboundedSender<Input>,
+    leased: Leased,
     /// Hands the ends of waits for production to the loop.
     pub(super) settled: Arc<dyn Fn(CallNo, SettleEnd) + Send + Sync>,
     pub(super) intent: Option<Arc<dyn Intent>>,
@@ -45,6 +49,17 @@ pub(super) struct Calls<R> {
     /// Older incarnations that calls in flight read.
     older: BTreeMap<IncarnationNo, Incarnation>,
     pub(super) in_flight: BTreeMap<CallNo, InFlight>,
+}
+
+/// Until when calls may begin, for those that read before they begin.
+#[derive(Clone, Default)]
+struct Leased(Arc<AtomicU64>);
+
+impl Leased {
+    fn is_over(&self, now: Mono, begins_by: Mono) -> bool {
+        let until = Mono(self.0.load(Ordering::Relaxed));
+        now >= until.min(begins_by)
+    }
 }
 
 /// A call without an answer yet.
@@ -70,6 +85,7 @@ impl<R: Runtime> Calls<R> {
         };
         Self {
             settled: Arc::new(settled),
+            leased: Leased::default(),
             workflows,
             enforcement,
             sender,
@@ -83,6 +99,11 @@ impl<R: Runtime> Calls<R> {
     /// The newest incarnation.
     pub(super) fn incarnation(&self) -> &Incarnation {
         &self.latest
+    }
+
+    /// Calls may begin until then.
+    pub(super) fn leased(&self, until: Mono) {
+        self.leased.0.store(until.0, Ordering::Relaxed);
     }
 
     /// A newer incarnation is in force.
@@ -172,8 +193,9 @@ impl<R: Runtime> Calls<R> {
         let sender = self.sender.clone();
         let name = run.function.clone();
         let in_memory = self.answers_from_memory(&name);
+        let leased = self.leased.clone();
         let made = Box::pin(async move {
-            let until = run.until;
+            let begins_by = run.begins_by;
             let mut answer = match request::request(
                 &workflows.runtime,
                 &*enforcement,
@@ -185,9 +207,9 @@ impl<R: Runtime> Calls<R> {
             {
                 Err(why @ plugin::Error::Throttled { .. }) => return Event::PutOff(no, why),
                 Err(error) => Err(error),
-                // The process stood still until then. The function was not called, so this is no failure of it.
-                Ok(_) if workflows.runtime.now().mono >= until => {
-                    let why = "the deadline of the call passed before it began";
+                // The store was slow, or the process stood still. The function was not called, so this is no failure of it.
+                Ok(_) if leased.is_over(workflows.runtime.now().mono, begins_by) => {
+                    let why = "the lease, or the time of the call, was over before it began";
                     return Event::PutOff(no, plugin::Error::throttled(why, Duration::ZERO));
                 }
                 Ok(request) => {

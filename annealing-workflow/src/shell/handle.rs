@@ -27,6 +27,9 @@ use crate::{
     view::{Execution, ScheduleState, WatchState},
 };
 
+/// Number of times that the records of an ended execution are read again for a restart.
+const READS: usize = 2;
+
 pub(crate) type Answer<T> = oneshot::Sender<T>;
 
 /// The reason why the lane cannot answer now. `None`: it can.
@@ -251,16 +254,35 @@ impl<R: Runtime> Handle<R> {
     /// # Errors
     /// When the word does not fit; the error says what the execution waits for.
     pub async fn say(&self, execution: &ExecutionId, word: Say, by: By) -> Result<(), AskError> {
-        let machines = match &word {
-            Say::Restart(machines) => Some(machines.clone()),
-            _ => None,
-        };
+        if let Say::Restart(machines) = &word {
+            return self.restart(execution, machines, &by).await;
+        }
         let said = Command::Say(execution.clone(), word);
-        match (self.command(said, by.clone(), None).await, machines) {
-            (Err(AskError::Refused(Refused::NotLive(_))), Some(machines)) => {
-                self.reopen(execution, machines, by).await
+        self.command(said, by, None).await.map(drop)
+    }
+
+    /// Restarts an execution, live or ended. Other restarts may make it live, and let it end, while its records are read.
+    async fn restart(
+        &self,
+        id: &ExecutionId,
+        machines: &[MachineName],
+        by: &By,
+    ) -> Result<(), AskError> {
+        let mut tries = 0..READS;
+        loop {
+            let said = Command::Say(id.clone(), Say::Restart(machines.to_vec()));
+            let said = self.command(said, by.clone(), None).await.map(drop);
+            let Err(AskError::Refused(Refused::NotLive(_))) = said else {
+                return said;
+            };
+            let said = self.reopen(id, machines, by).await;
+            let moved = matches!(
+                said,
+                Err(AskError::Unknown(_) | AskError::Refused(Refused::EndedAgain(_)))
+            );
+            if !moved || tries.next().is_none() {
+                return said;
             }
-            (said, _) => said.map(drop),
         }
     }
 
@@ -268,8 +290,8 @@ impl<R: Runtime> Handle<R> {
     async fn reopen(
         &self,
         id: &ExecutionId,
-        machines: Vec<MachineName>,
-        by: By,
+        machines: &[MachineName],
+        by: &By,
     ) -> Result<(), AskError> {
         let Some(ended) = self.ended(id).await? else {
             return Err(AskError::Unknown(id.clone()));
@@ -284,8 +306,8 @@ impl<R: Runtime> Handle<R> {
             why: with_causes(&*error),
         })?;
         let known = self.known(&id.workflow, read.live.key.as_deref()).await?;
-        let command = Command::Reopen(Box::new(read), machines);
-        self.command(command, by, known).await?;
+        let command = Command::Reopen(Box::new(read), machines.to_vec());
+        self.command(command, by.clone(), known).await?;
         Ok(())
     }
 

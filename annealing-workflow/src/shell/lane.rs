@@ -144,7 +144,7 @@ impl<R: Runtime> Session<R> {
         mut inputs: UnboundedReceiver<Input>,
     ) {
         self.perform();
-        self.step(Event::Lease(lease));
+        self.leased(lease);
         let intended = intended::all(self.calls.incarnation());
         self.step(Event::Intended(Box::new(intended)));
         let mut committing: Option<Committing> = None;
@@ -249,7 +249,7 @@ impl<R: Runtime> Session<R> {
 
     fn fed(&mut self, fed: FeedItem) {
         match fed {
-            FeedItem::Lease(until) => self.step(Event::Lease(until)),
+            FeedItem::Lease(until) => self.leased(until),
             FeedItem::Took(incarnation) => {
                 let intended = intended::changed(self.calls.incarnation(), &incarnation);
                 self.calls.took(incarnation.clone());
@@ -345,6 +345,14 @@ impl<R: Runtime> Session<R> {
         let at = self.next_wake();
         let rings = self.workflows.runtime.sleep_until(at);
         Alarm { at, rings }
+    }
+
+    fn leased(&mut self, until: Mono) {
+        let now = self.workflows.runtime.now();
+        self.kernel
+            .step(now, Event::Lease(until), &mut self.effects);
+        self.calls.leased(self.kernel.leased_until());
+        self.perform();
     }
 
     fn step(&mut self, event: Event) {

@@ -39,7 +39,8 @@ pub(super) async fn request<R: Runtime>(
 ) -> Result<FunctionRequest, plugin::Error> {
     let begun = runtime.now();
     // The other half is the function's.
-    let until = begun.mono + run.until.since(begun.mono) / 2;
+    let half = begun.mono + run.until.since(begun.mono) / 2;
+    let until = half.min(run.begins_by);
     let now = begun.wall;
     let id = incarnation.id().clone();
     let reader = IncarnationReader::new(incarnation);

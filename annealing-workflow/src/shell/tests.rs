@@ -4,6 +4,7 @@ mod dispatch;
 mod feed;
 mod inbox;
 mod kept;
+mod leased;
 mod lossy;
 mod settling;
 
@@ -113,6 +114,26 @@ async fn owning_with<T>(
     attach: impl FnOnce(Attached<TokioRuntime>) -> Attached<TokioRuntime>,
     then: impl AsyncFnOnce(Handle<TokioRuntime>) -> T,
 ) -> T {
+    attached(store, Arc::new(AlwaysFresh), builder, attach, then).await
+}
+
+/// As [`owning`], with another enforcement.
+async fn owning_by<T>(
+    store: &Arc<MemoryStore>,
+    enforcement: Arc<dyn Enforcement>,
+    builder: impl FnOnce(WorkflowsBuilder<TokioRuntime>) -> WorkflowsBuilder<TokioRuntime>,
+    then: impl AsyncFnOnce(Handle<TokioRuntime>) -> T,
+) -> T {
+    attached(store, enforcement, builder, |attached| attached, then).await
+}
+
+async fn attached<T>(
+    store: &Arc<MemoryStore>,
+    enforcement: Arc<dyn Enforcement>,
+    builder: impl FnOnce(WorkflowsBuilder<TokioRuntime>) -> WorkflowsBuilder<TokioRuntime>,
+    attach: impl FnOnce(Attached<TokioRuntime>) -> Attached<TokioRuntime>,
+    then: impl AsyncFnOnce(Handle<TokioRuntime>) -> T,
+) -> T {
     let partition: prodspec_model::PartitionId = "test".parse().unwrap();
     let owned = Batch::new().put(owner::key(&partition), "me");
     let token = FencingToken(store.commit(owned).await.unwrap().0);
@@ -123,7 +144,7 @@ async fn owning_with<T>(
     ))
     .build()
     .unwrap();
-    let (attached, handle) = workflows.attach(token, Arc::new(AlwaysFresh));
+    let (attached, handle) = workflows.attach(token, enforcement);
     tokio::select! {
         () = attach(attached).run() => panic!("the ownership has ended"),
         result = then(handle) => result,

@@ -9,6 +9,7 @@ use annealing_workflow::{
 };
 use control_plane_runtime::{Runtime, timeout_at};
 use control_plane_store::records::By;
+use futures::channel::oneshot;
 use plugin_sdk::operation::{EffectKey, ExecutionId, Start, StartCause};
 use serde_json::json;
 
@@ -115,10 +116,11 @@ async fn start(world: World, workflow: &'static str, key: Arc<str>, poison: bool
     loop {
         let wait = world.state().flows.random.between(Duration::ZERO, PATIENCE);
         world.sleep(wait).await;
-        for handle in handles(&world) {
+        for (node, handle) in handles(&world) {
             let start = Start::of(workflow).key(key.clone());
             let start = start.input(json!({ "poison": poison }));
-            let started = ask(&world, handle.start(start, by("a new order"))).await;
+            let started = async move { handle.start(start, by("a new order")).await };
+            let started = ask(&world, node, started).await;
             if let Some(Ok(started)) = started {
                 world.note("started it", None, [started.id.n, u64::from(started.new)]);
                 return;
@@ -136,8 +138,10 @@ async fn attend(world: World) {
             .random
             .between(Duration::from_secs(2), LOOK);
         world.sleep(wait).await;
-        for handle in handles(&world) {
-            let Some(Ok(live)) = ask(&world, handle.all_live()).await else {
+        for (node, handle) in handles(&world) {
+            let asked = handle.clone();
+            let live = async move { asked.all_live().await };
+            let Some(Ok(live)) = ask(&world, node, live).await else {
                 continue;
             };
             let words: Vec<_> = {
@@ -148,33 +152,51 @@ async fn attend(world: World) {
                 live.iter().flat_map(|it| state.words(it)).collect()
             };
             for (execution, word) in words {
-                say(&world, &handle, execution, word).await;
+                say(&world, node, handle.clone(), execution, word).await;
             }
             break;
         }
     }
 }
 
-async fn say(world: &World, handle: &Handle<NodeRuntime>, execution: ExecutionId, word: Say) {
+async fn say(
+    world: &World,
+    node: NodeId,
+    handle: Handle<NodeRuntime>,
+    execution: ExecutionId,
+    word: Say,
+) {
     world.note("said", None, [execution.n, 0]);
     world.state().says(&execution, &word, true);
-    let said = ask(world, handle.say(&execution, word.clone(), by("it helps"))).await;
+    let (id, given) = (execution.clone(), word.clone());
+    let said = async move { handle.say(&id, given, by("it helps")).await };
+    let said = ask(world, node, said).await;
     if let Some(Err(AskError::Refused(_))) = said {
         world.state().says(&execution, &word, false);
     }
 }
 
 /// The handles to the lanes of all processes, those of former owners included.
-fn handles(world: &World) -> Vec<Handle<NodeRuntime>> {
+fn handles(world: &World) -> Vec<(NodeId, Handle<NodeRuntime>)> {
     let state = world.state();
     let processes = state.processes.iter().flatten();
-    processes.filter_map(|it| it.lane.clone()).collect()
+    processes
+        .filter_map(|it| Some((it.node, it.lane.clone()?)))
+        .collect()
 }
 
-async fn ask<T>(world: &World, asked: impl Future<Output = T> + Send) -> Option<T> {
+/// The answer of a process to which a person talks. `None`: it died, or takes too long.
+async fn ask<T: Send + 'static>(
+    world: &World,
+    node: NodeId,
+    asked: impl Future<Output = T> + Send + 'static,
+) -> Option<T> {
     let clock = NodeRuntime::new(world.executor.clone(), NodeId::WORLD);
     let deadline = clock.now().mono + PATIENCE;
-    timeout_at(&clock, deadline, asked).await
+    let (answer, answered) = oneshot::channel();
+    let asked = async move { drop(answer.send(asked.await)) };
+    world.executor.spawn(node, Box::pin(asked));
+    timeout_at(&clock, deadline, answered).await?.ok()
 }
 
 fn by(why: &str) -> By {

@@ -78,3 +78,30 @@ fn r30_ended_execution_is_restarted_with_new_runs_and_its_key() {
     assert_eq!(call.key.run, 3);
     assert_eq!(world.outcome("season", "1"), Some(Outcome::Succeeded));
 }
+
+/// What a restart has read of an ended execution is old if another restart ran meanwhile: going on from it would use keys and
+/// fences a second time (seed 745).
+#[test]
+fn r25_restart_from_what_was_read_before_another_restart_is_refused() {
+    let mut world = of_season();
+    let id = world.start("season", "1");
+    world.sync();
+    for machine in ["load", "publish"] {
+        world.answer(machine, done());
+        world.sync();
+    }
+    let read = world.read_ended(&id);
+    assert_eq!(world.reopen(&id, &["publish"]), Reply::Taken);
+    world.sync();
+    assert_eq!(world.answer("publish", done()).key.run, 2);
+    world.sync();
+    let again = Command::Reopen(read, vec!["publish".into()]);
+    assert_eq!(
+        world.hear(again),
+        Reply::Refused(Refused::EndedAgain(id.clone()))
+    );
+    assert_eq!(world.live(), 0);
+    assert_eq!(world.reopen(&id, &["publish"]), Reply::Taken);
+    world.sync();
+    assert_eq!(world.answer("publish", done()).key.run, 3);
+}

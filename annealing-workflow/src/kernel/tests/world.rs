@@ -330,10 +330,15 @@ impl World {
 
     /// Restarts machines of an execution that has ended.
     pub(super) fn reopen(&mut self, id: &ExecutionId, machines: &[&str]) -> Reply {
-        let live = self.stored.ended[id].live.clone();
-        let ended = Box::new(self.stored.execution(id, &live));
+        let ended = self.read_ended(id);
         let machines = machines.iter().map(|it| (*it).into()).collect();
         self.hear(Command::Reopen(ended, machines))
+    }
+
+    /// What the store has of an execution that has ended.
+    pub(super) fn read_ended(&self, id: &ExecutionId) -> Box<RecoveredExecution> {
+        let live = self.stored.ended[id].live.clone();
+        Box::new(self.stored.execution(id, &live))
     }
 
     /// The functions that are called now, sorted.
