@@ -66,12 +66,17 @@ impl<R: Runtime> Handle<R> {
     /// # Errors
     /// As for [`Handle::edit`].
     pub async fn dry_run_edit(&self, edit: &SourceEdit) -> Result<EditDryRun, Error> {
-        let (proposal, candidate) = self.desk().await?.attempt(edit).await?;
+        let (proposal, trial) = self.desk().await?.attempt(edit).await?;
         let sources = [(edit.source(), proposal.reading.revision.clone())].into();
-        let incarnation = self.hypothetical(&candidate, sources);
+        let incarnation = self.hypothetical(&trial.candidate, sources);
         Ok(EditDryRun {
             diff: proposal.diff,
-            changes: candidate.changes.iter().map(DryRunChange::of).collect(),
+            changes: trial
+                .candidate
+                .changes
+                .iter()
+                .map(DryRunChange::of)
+                .collect(),
             plan: self.planned(incarnation).await?,
         })
     }

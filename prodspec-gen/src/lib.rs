@@ -40,7 +40,7 @@ pub use pipeline::Pipeline;
 pub use remarks::Remarks;
 pub use render::Rendered;
 pub use seal::{Seal, Sealer};
-pub use shell::{Handle, Regeneration};
+pub use shell::{Handle, Regeneration, Trial};
 pub use status::Status;
 pub use store_sealer::{NotInForce, StoreSealer};
 pub use table::Table;

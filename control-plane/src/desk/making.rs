@@ -2,8 +2,8 @@
 
 use control_plane_runtime::Runtime;
 use control_plane_store::{Batch, CommitError, owner};
-use plugin_sdk::{Candidate, EditError, Problem, Proposal, with_causes};
-use prodspec_gen::{Table, pipeline::Editable};
+use plugin_sdk::{EditError, Problem, Proposal, with_causes};
+use prodspec_gen::{Table, Trial, pipeline::Editable};
 use prodspec_model::{AssetId, Revision, snapshot::Change};
 
 use super::{
@@ -39,8 +39,9 @@ impl<R: Runtime> Desk<R> {
         allowed: usize,
     ) -> Result<Attempted, EditRefused> {
         let books = self.open(guard).await?;
-        let (proposal, candidate) = self.tried(books, editable, wanted, allowed).await?;
-        let assets: Vec<AssetId> = candidate
+        let (proposal, trial) = self.tried(books, editable, wanted, allowed).await?;
+        let assets: Vec<AssetId> = trial
+            .candidate
             .changes
             .iter()
             .map(|change| change.id().clone())
@@ -49,15 +50,16 @@ impl<R: Runtime> Desk<R> {
             assets: &assets,
             ..*wanted
         };
-        let own = self.own_changes(editable, wanted, &proposal, &candidate);
+        let own = self.own_changes(editable, wanted, &proposal, &trial);
         let mut made = Made {
             own: own.await,
             sealed: None,
             assets: assets.clone(),
             id: wanted.change.id.clone(),
             revision: proposal.reading.revision.clone(),
-            changes: candidate.changes,
+            changes: trial.candidate.changes,
             diff: proposal.diff.clone(),
+            begun: 0,
         };
         let committed = match editable {
             Editable::Table(table) => self.commit_row(guard, table, wanted, &proposal).await,
@@ -67,6 +69,7 @@ impl<R: Runtime> Desk<R> {
             Ok(()) => {
                 let newest = self.generation.status().incarnation;
                 made.sealed = newest.map(|header| header.id.no);
+                made.begun = self.generation.begun();
                 Ok(Attempted::Made(made))
             }
             Err(EditError::Moved { .. }) => Ok(Attempted::Moved),
@@ -75,16 +78,19 @@ impl<R: Runtime> Desk<R> {
     }
 
     /// What a change alone does: the difference to what the sources make without it. Found for programs that hold fields
-    /// only, because it costs a trial.
+    /// only, because it may cost a trial of its own.
     async fn own_changes(
         &self,
         editable: &Editable,
         wanted: &Wanted<'_>,
         proposal: &Proposal,
-        candidate: &Candidate,
+        trial: &Trial,
     ) -> Vec<Change> {
         if wanted.holder.is_none() {
             return Vec::new();
+        }
+        if trial.base.as_ref() == Some(&proposal.before) {
+            return trial.candidate.changes.to_vec();
         }
         let Ok(reading) = self.read(editable).await else {
             return Vec::new();
@@ -94,7 +100,10 @@ impl<R: Runtime> Desk<R> {
         }
         let without = self.generation.try_reading(wanted.source.clone(), reading);
         match without.await {
-            Ok(without) => without.snapshot.diff(&candidate.snapshot),
+            Ok(without) => {
+                let before = &without.candidate.snapshot;
+                before.diff(&trial.candidate.snapshot)
+            }
             Err(_) => Vec::new(),
         }
     }

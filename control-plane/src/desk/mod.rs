@@ -19,10 +19,10 @@ use control_plane_store::{
 };
 use jiff::Timestamp;
 use plugin_sdk::{
-    Candidate, ChangeId, EditError, FencingToken, Problem, Problems, Proposal, Reading,
-    SourceChange, with_causes,
+    ChangeId, EditError, FencingToken, Problem, Problems, Proposal, Reading, SourceChange,
+    with_causes,
 };
-use prodspec_gen::{Pipeline, pipeline::Editable};
+use prodspec_gen::{Pipeline, Trial, pipeline::Editable};
 use prodspec_model::{AssetId, IncarnationNo, PartitionId, Revision, SourceName, snapshot::Change};
 use tokio::sync::{Mutex, MutexGuard, watch};
 
@@ -64,6 +64,8 @@ pub(crate) struct Made {
     pub(crate) own: Vec<Change>,
     /// The newest incarnation when it was made. `None`: this is not known.
     pub(crate) sealed: Option<IncarnationNo>,
+    /// The number of runs of generation that had begun when it was durable.
+    pub(crate) begun: u64,
 }
 
 /// How an attempt to make a change has ended.
@@ -179,7 +181,7 @@ impl<R: Runtime> Desk<R> {
     pub(crate) async fn attempt(
         &self,
         edit: &SourceEdit,
-    ) -> Result<(Proposal, Candidate), EditRefused> {
+    ) -> Result<(Proposal, Trial), EditRefused> {
         edit.check()?;
         let (source, editable) = self.editable(edit)?;
         let change = self.change(edit);
@@ -202,7 +204,7 @@ impl<R: Runtime> Desk<R> {
         editable: &Editable,
         wanted: &Wanted<'_>,
         allowed: usize,
-    ) -> Result<(Proposal, Candidate), EditRefused> {
+    ) -> Result<(Proposal, Trial), EditRefused> {
         let Wanted {
             source,
             change,
@@ -216,11 +218,11 @@ impl<R: Runtime> Desk<R> {
         let proposal = pipeline.propose(&self.runtime, editable, change).await;
         let proposal = proposal.map_err(|error| refused(change, error))?;
         let reading = proposal.reading.clone();
-        let candidate = self.generation.try_reading(source.clone(), reading).await;
-        let candidate = candidate.map_err(EditRefused::Refused)?;
-        match candidate.changes.len() {
+        let trial = self.generation.try_reading(source.clone(), reading).await;
+        let trial = trial.map_err(EditRefused::Refused)?;
+        match trial.candidate.changes.len() {
             assets if assets > allowed => Err(EditRefused::BlastRadius { assets, allowed }),
-            _ => Ok((proposal, candidate)),
+            _ => Ok((proposal, trial)),
         }
     }
 
@@ -318,6 +320,7 @@ impl<R: Runtime> Desk<R> {
         record: &ChangeRecord,
     ) -> Result<Made, EditRefused> {
         let revision = record.after.clone();
+        let begun = self.generation.begun();
         if record.made.is_none() {
             let wanted = Wanted {
                 source: &record.source,
@@ -336,6 +339,7 @@ impl<R: Runtime> Desk<R> {
             assets: record.assets.clone(),
             own: Vec::new(),
             sealed: None,
+            begun,
         })
     }
 }

@@ -68,11 +68,11 @@ pub(crate) async fn while_owner<R: Runtime>(
         let (attached, handle) = shared
             .workflows
             .attach(token, Arc::new(enforcement.clone()));
-        let intent = Arc::new(port::Port {
-            shared: shared.clone(),
-            enforcer: enforcement.clone(),
-            waits: settled::Waits::start(&shared, &enforcement),
-        });
+        let intent = Arc::new(port::Port::new(
+            shared.clone(),
+            enforcement.clone(),
+            settled::Waits::start(&shared, &enforcement),
+        ));
         shared.executions.set(Some(handle));
         attached.with_intent(intent).run().await;
         shared.runtime.sleep(AGAIN).await;

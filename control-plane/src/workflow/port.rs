@@ -1,6 +1,9 @@
 //! The port of workflows to intent: edits go over the desk, and what they changed is followed in enforcement.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use annealing_enforcer::Handle as Enforcer;
 use annealing_workflow::intent::{CallNo, Intent, Made, PreparedEdit, SettleReply, SettleRequest};
@@ -10,7 +13,7 @@ use control_plane_store::records::{By, Holder};
 use plugin_sdk::{BoxError, ChangeId, operation::SourceEdit as Edit, plugin, with_causes};
 use prodspec_model::Digest;
 
-use super::settled::Waits;
+use super::settled::{LATER, Waits};
 use crate::{
     EditRefused, SourceEdit,
     desk::{self, Desk},
@@ -19,9 +22,42 @@ use crate::{
 
 /// Edits of one ownership.
 pub(super) struct Port<R> {
-    pub(super) shared: Arc<Shared<R>>,
-    pub(super) enforcer: Enforcer<R>,
-    pub(super) waits: Waits,
+    shared: Arc<Shared<R>>,
+    enforcer: Enforcer<R>,
+    waits: Waits,
+    begun: Begun,
+}
+
+impl<R: Runtime> Port<R> {
+    pub(super) fn new(shared: Arc<Shared<R>>, enforcer: Enforcer<R>, waits: Waits) -> Self {
+        Self {
+            shared,
+            enforcer,
+            waits,
+            begun: Begun::default(),
+        }
+    }
+}
+
+/// How many runs of generation had begun when each of the last edits was durable. The run after these has the edit.
+#[derive(Default)]
+struct Begun(Mutex<VecDeque<(ChangeId, u64)>>);
+
+impl Begun {
+    /// Number of edits that are known. The wait for an older one waits for a run that begins later.
+    const EDITS: usize = 64;
+
+    fn note(&self, id: &ChangeId, begun: u64) {
+        let mut edits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        edits.push_front((id.clone(), begun));
+        edits.truncate(Self::EDITS);
+    }
+
+    fn of(&self, id: &ChangeId) -> Option<u64> {
+        let edits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let edit = edits.iter().find(|(of, _)| of == id);
+        edit.map(|(_, begun)| *begun)
+    }
 }
 
 #[async_trait]
@@ -46,7 +82,8 @@ impl<R: Runtime> Intent for Port<R> {
     }
 
     fn settle(&self, request: SettleRequest, reply: SettleReply) {
-        self.waits.settle(request, reply);
+        let begun = self.begun.of(&request.change);
+        self.waits.settle(request, begun.unwrap_or(LATER), reply);
     }
 
     fn forget(&self, wait: CallNo) {
@@ -89,6 +126,10 @@ impl<R: Runtime> Port<R> {
             edit = edit.blast_radius(usize::try_from(assets).unwrap_or(usize::MAX));
         }
         let id = prepared.edit.id.clone();
+        let answer = |made: desk::Made, left_alone| {
+            self.begun.note(&prepared.edit.id, made.begun);
+            answer(made, left_alone)
+        };
         if !prepared.edit.lenient {
             let fields = prepared.edit.edits.iter().map(|edit| edit.edit.clone());
             let made = desk

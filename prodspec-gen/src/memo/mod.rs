@@ -195,7 +195,7 @@ impl Memo {
     }
 
     /// Whether `parent` has the content of the memo. Then only assets that the run changes can differ from `parent`.
-    fn is_base_of(&self, parent: Option<&Incarnation>) -> bool {
+    pub(crate) fn is_base_of(&self, parent: Option<&Incarnation>) -> bool {
         self.warm && self.digest == parent.map(|parent| parent.header().digest)
     }
 

@@ -3,11 +3,11 @@
 use std::{fmt, sync::Arc};
 
 use jiff::Timestamp;
-use plugin_sdk::{AssetTypes, BoxError, Candidate, Problem, Problems, Reading};
+use plugin_sdk::{AssetTypes, BoxError, Problem, Problems, Reading};
 use prodspec_model::{AssetId, SourceName};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::trial;
+use super::trial::{self, Trial};
 use crate::{
     overrides::{self, InForce, SealOverride},
     seal::Sealer,
@@ -54,13 +54,23 @@ impl Handle {
     /// Asks for a run, waits until a run that started after this call has ended, and returns the status. Returns at
     /// once if regeneration has ended.
     pub async fn next_run(&self) -> Status {
+        self.run_after(self.begun()).await
+    }
+
+    /// The number of runs that have begun since the start of regeneration. Every later one reads what is durable now.
+    pub fn begun(&self) -> u64 {
+        let now = self.status.borrow();
+        now.runs + u64::from(now.running)
+    }
+
+    /// Waits until one more run than `begun`, which [`begun`](Self::begun) has told, has ended, and returns the status. Asks
+    /// for it if it has not begun. Returns at once if regeneration has ended.
+    pub async fn run_after(&self, begun: u64) -> Status {
         let mut status = self.status.clone();
-        let (runs, running) = {
-            let now = status.borrow();
-            (now.runs, now.running)
-        };
-        self.regenerate();
-        let wanted = runs + if running { 2 } else { 1 };
+        let wanted = begun.min(self.begun()) + 1;
+        if wanted > self.begun() {
+            self.regenerate();
+        }
         match status.wait_for(|status| status.runs >= wanted).await {
             Ok(reached) => reached.clone(),
             Err(_) => self.status(),
@@ -91,7 +101,7 @@ impl Handle {
         &self,
         source: SourceName,
         reading: Reading,
-    ) -> Result<Candidate, Problems> {
+    ) -> Result<Trial, Problems> {
         let (answer, answered) = oneshot::channel();
         let question = trial::Question {
             source,

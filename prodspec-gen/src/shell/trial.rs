@@ -6,16 +6,27 @@ use std::{collections::VecDeque, sync::Arc};
 use control_plane_runtime::{Runtime, blocking, timeout_at};
 use futures::future::{BoxFuture, join_all};
 use plugin_sdk::{Candidate, Problem, Problems, Reading, Update};
-use prodspec_model::SourceName;
+use prodspec_model::{Revision, SourceName};
 use tokio::sync::oneshot;
 
 use super::Regeneration;
+
+/// What the sources would make if one of them had other content.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Trial {
+    /// The intent that they would make.
+    pub candidate: Candidate,
+    /// The revision of that source from which the incarnation in force was made, if no other source has changed since. The
+    /// changes of the candidate are then due to that source alone.
+    pub base: Option<Revision>,
+}
 
 /// The content that a source would have, and where the answer goes.
 pub(super) struct Question {
     pub(super) source: SourceName,
     pub(super) reading: Reading,
-    pub(super) answer: oneshot::Sender<Result<Candidate, Problems>>,
+    pub(super) answer: oneshot::Sender<Result<Trial, Problems>>,
 }
 
 /// The trials of a regeneration: at most one is under way. No step of a run begins meanwhile, because a run may change
@@ -60,7 +71,7 @@ impl<R: Runtime> Regeneration<R> {
                 (source.name(), update)
             });
             let mut readings: crate::memo::Readings = join_all(reads).await.into_iter().collect();
-            readings.insert(replaced, Ok(Update::Whole(reading)));
+            let others_stay = readings.values().all(|it| matches!(it, Ok(Update::Same)));
             let parent = match seals.latest().await {
                 Ok(parent) => parent,
                 Err(error) => {
@@ -69,6 +80,9 @@ impl<R: Runtime> Regeneration<R> {
                     return;
                 }
             };
+            let same = others_stay && memo.is_base_of(parent.as_ref());
+            let base = memo.revisions().get(&replaced).filter(|_| same).cloned();
+            readings.insert(replaced, Ok(Update::Whole(reading)));
             let allowed = pipeline.0.timing.generate_deadline;
             let deadline = runtime.now().mono + allowed;
             let judged = blocking(&runtime, move || {
@@ -77,7 +91,7 @@ impl<R: Runtime> Regeneration<R> {
             let message = match timeout_at(&runtime, deadline, judged).await {
                 Some(Some(judged)) => {
                     // The caller may have given up.
-                    let _ = answer.send(judged);
+                    let _ = answer.send(judged.map(|candidate| Trial { candidate, base }));
                     return;
                 }
                 Some(None) => "the run of generators panicked; fix the generator".to_owned(),

@@ -18,8 +18,8 @@ use super::{
 /// What the kernel takes in.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// A wait begins.
-    Settle(CallNo, SettleRequest),
+    /// A wait begins. The runs of generation after this number of them have its edit.
+    Settle(CallNo, SettleRequest, u64),
     /// The end of a wait does not count any more.
     Forget(CallNo),
     /// The run that was [begun](Kernel::begin_run) has sealed this incarnation, or has found it unchanged. `None`: generation
@@ -55,8 +55,8 @@ pub(super) struct Kernel {
     /// The waits of each holder, which may be set by others.
     holders: BTreeSet<(Holder, CallNo)>,
     overwritten: BTreeMap<Holder, String>,
-    /// Waits for which no run has started yet.
-    asked: BTreeSet<CallNo>,
+    /// Waits for which no run is waited for yet, each with the number of runs that had begun before its edit.
+    asked: BTreeMap<CallNo, u64>,
     /// Waits for the present run. `None`: there is none.
     running: Option<BTreeSet<CallNo>>,
     /// Waits until enforcement has taken an incarnation. Forgotten ones stay until then.
@@ -96,7 +96,7 @@ impl control_plane_runtime::Kernel for Kernel {
 
     fn step(&mut self, now: Now, event: Event, out: &mut Effects) {
         match event {
-            Event::Settle(wait, request) => self.settle(wait, request, out),
+            Event::Settle(wait, request, begun) => self.settle(wait, request, begun, out),
             Event::Forget(wait) => self.remove(wait, out),
             Event::Ran(sealed) => self.ran(now.mono, sealed, out),
             Event::Took(incarnation) => {
@@ -116,14 +116,15 @@ impl control_plane_runtime::Kernel for Kernel {
 }
 
 impl Kernel {
-    /// Whether a run of generation has to start now. If so, it is for all waits so far; those that come later need a later
-    /// one.
-    pub(super) fn begin_run(&mut self) -> bool {
-        let begins = self.running.is_none() && !self.asked.is_empty();
-        if begins {
-            self.running = Some(std::mem::take(&mut self.asked));
+    /// Whether a run of generation has to be waited for now: one after this number of runs. It is for all waits so far; those
+    /// that come later may need a later one.
+    pub(super) fn begin_run(&mut self) -> Option<u64> {
+        if self.running.is_some() {
+            return None;
         }
-        begins
+        let begun = self.asked.values().copied().max()?;
+        self.running = Some(std::mem::take(&mut self.asked).into_keys().collect());
+        Some(begun)
     }
 
     /// The next time at which the kernel needs a [`Event::Tick`].
@@ -149,14 +150,14 @@ impl Kernel {
             && self.next_wake().is_none()
     }
 
-    fn settle(&mut self, no: CallNo, request: SettleRequest, out: &mut Effects) {
+    fn settle(&mut self, no: CallNo, request: SettleRequest, begun: u64, out: &mut Effects) {
         let SettleRequest { holder, assets, .. } = request;
         if let Some(words) = self.overwritten.get(&holder) {
             let end = Settlement::Overwritten(words.clone());
             return out.ended.push((no, Ok(end)));
         }
         self.holders.insert((holder.clone(), no));
-        self.asked.insert(no);
+        self.asked.insert(no, begun);
         let wait = Wait {
             holder,
             assets,

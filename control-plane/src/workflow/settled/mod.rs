@@ -34,8 +34,12 @@ const INPUTS: usize = 1_024;
 /// The waits of one ownership. All are over when it is dropped.
 pub(super) struct Waits(UnboundedSender<Input>);
 
+/// As the number of runs of generation that had begun when an edit was durable: it is not known.
+pub(super) const LATER: u64 = u64::MAX;
+
 enum Input {
-    Settle(SettleRequest, SettleReply),
+    /// A wait, and the number of runs of generation that had begun when the edit was durable.
+    Settle(SettleRequest, u64, SettleReply),
     Forget(CallNo),
 }
 
@@ -48,9 +52,10 @@ impl Waits {
         Self(sender)
     }
 
-    pub(super) fn settle(&self, request: SettleRequest, reply: SettleReply) {
+    /// `begun`: the number of runs of generation that had begun when the edit was durable, or [`LATER`].
+    pub(super) fn settle(&self, request: SettleRequest, begun: u64, reply: SettleReply) {
         // If the ownership has ended, the reply is dropped, which says so.
-        let _ = self.0.unbounded_send(Input::Settle(request, reply));
+        let _ = self.0.unbounded_send(Input::Settle(request, begun, reply));
     }
 
     pub(super) fn forget(&self, wait: CallNo) {
@@ -96,8 +101,8 @@ impl<R: Runtime> Session<R> {
     async fn run(mut self, mut inputs: UnboundedReceiver<Input>) {
         let mut overwritten = pin!(overwritten(self.shared.clone()).fuse());
         loop {
-            if self.kernel.begin_run() {
-                self.run = Some(rests::sealed(self.shared.clone()).boxed()).into();
+            if let Some(begun) = self.kernel.begin_run() {
+                self.run = Some(rests::sealed(self.shared.clone(), begun).boxed()).into();
             }
             self.set_alarm();
             let alarm = OptionFuture::from(self.alarm.as_mut().map(|(_, rings)| rings));
@@ -133,10 +138,10 @@ impl<R: Runtime> Session<R> {
         let more = std::iter::from_fn(|| inputs.try_recv().ok());
         for input in std::iter::once(first).chain(more).take(INPUTS) {
             match input {
-                Input::Settle(request, reply) => {
+                Input::Settle(request, begun, reply) => {
                     let wait = reply.wait();
                     self.replies.insert(wait, reply);
-                    self.step(Event::Settle(wait, request));
+                    self.step(Event::Settle(wait, request, begun));
                 }
                 Input::Forget(wait) => {
                     self.replies.remove(&wait);

@@ -17,12 +17,16 @@ pub(super) struct Left {
     pub(super) why: String,
 }
 
-/// The incarnation of the first run of generation that starts now and is not refused. `None`: generation has ended.
-pub(super) async fn sealed<R: Runtime>(shared: Arc<Shared<R>>) -> Option<IncarnationNo> {
+/// The incarnation of the first run of generation that is not refused, after `begun` of them or from now on, whichever is
+/// sooner. `None`: generation has ended.
+pub(super) async fn sealed<R: Runtime>(
+    shared: Arc<Shared<R>>,
+    begun: u64,
+) -> Option<IncarnationNo> {
     let mut owned = shared.owned.subscribe();
     let generation = owned.wait_for(Option::is_some).await.ok()?.clone()?;
     let mut watch = generation.watch();
-    let mut status = generation.next_run().await;
+    let mut status = generation.run_after(begun).await;
     // It returns at once if generation has ended.
     watch.has_changed().ok()?;
     while status.incarnation.is_none() || !status.problems.is_empty() {

@@ -32,11 +32,12 @@ async fn trial_tells_what_a_source_would_make_and_seals_nothing() {
         handle.try_reading(source.name(), reading).await
     };
     // Also before the first run has ended.
-    let candidate = attempt("a: {n: 1}\nc: {n: 3}\n").await.unwrap();
-    assert_eq!(candidate.snapshot.len(), 2);
+    let first = attempt("a: {n: 1}\nc: {n: 3}\n").await.unwrap();
+    assert_eq!((first.candidate.snapshot.len(), first.base), (2, None));
     let sealed = handle.next_run().await.incarnation.unwrap();
-    let candidate = attempt("a: {n: 7}\nb: {n: 2}\n").await.unwrap();
-    assert_eq!(candidate.changes.len(), 1, "of the one in force");
+    let trial = attempt("a: {n: 7}\nb: {n: 2}\n").await.unwrap();
+    assert_eq!(trial.candidate.changes.len(), 1, "of the one in force");
+    assert_eq!(trial.base, Some(source.read().await.unwrap().revision));
     let refused = attempt("a: {n: 13}\nb: {n: 2}\n").await.unwrap_err();
     assert!(
         refused
