@@ -217,7 +217,7 @@ impl Lane {
         }
         let attempt = step.attempt;
         let fence = Fence::new(self.token, if flat { 1 } else { attempt });
-        let mut run = run(execution, id, now, until, fence);
+        let mut run = run(execution, id, until, fence);
         // A callee that takes old calls may take half of the time, and afterwards another attempt may begin.
         if takes_old_calls {
             run.begins_by = now.mono + until.since(now.mono) / 2;
@@ -239,9 +239,8 @@ impl Lane {
 }
 
 /// The request of an attempt.
-fn run(execution: &Execution, id: StepId, now: Now, until: Mono, fence: Fence) -> Run {
+fn run(execution: &Execution, id: StepId, until: Mono, fence: Fence) -> Run {
     let (step, action) = (execution.steps.at(id.machine), execution.action(id.machine));
-    let left = until.since(now.mono);
     let function = match action.map(|action| &action.task) {
         Some(Task::Call { function }) => function.clone(),
         _ => "".into(),
@@ -262,7 +261,6 @@ fn run(execution: &Execution, id: StepId, now: Now, until: Mono, fence: Fence) -
         changed: execution.about.changed.clone(),
         begins_by: until,
         until,
-        deadline: now.wall.checked_add(left).unwrap_or(now.wall),
         cancelled: execution.position.cancelled(),
     }
 }

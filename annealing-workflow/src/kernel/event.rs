@@ -307,8 +307,6 @@ pub struct Run {
     pub begins_by: Mono,
     /// When the call counts as one without an answer.
     pub until: Mono,
-    /// The same by the wall clock.
-    pub deadline: Timestamp,
     /// Whether the execution is being cancelled.
     pub cancelled: bool,
 }

@@ -8,6 +8,7 @@ use control_plane_store::{
     incarnations::{self, Incarnations},
 };
 use futures::{StreamExt, future::join_all};
+use jiff::Timestamp;
 use plugin_sdk::{
     Diff, Enforcement, FeedItem, IncarnationReader, Mono, Standing, SyncState,
     operation::{FunctionRequest, Limit, Required, Requirement},
@@ -41,7 +42,6 @@ pub(super) async fn request<R: Runtime>(
     // The other half is the function's.
     let half = begun.mono + run.until.since(begun.mono) / 2;
     let until = half.min(run.begins_by);
-    let now = begun.wall;
     let id = incarnation.id().clone();
     let reader = IncarnationReader::new(incarnation);
     let mut required = BTreeMap::new();
@@ -59,7 +59,11 @@ pub(super) async fn request<R: Runtime>(
             with_standings(runtime, status, all, until).await?,
         );
     }
-    let mut request = FunctionRequest::new(run.key, run.fence, id, now, run.deadline)
+    // The time that is left counts: the wall clock may have been set since the attempt began.
+    let now = runtime.now();
+    let left = run.until.since(now.mono);
+    let deadline = now.wall.checked_add(left).unwrap_or(Timestamp::MAX);
+    let mut request = FunctionRequest::new(run.key, run.fence, id, now.wall, deadline)
         .cause(run.cause)
         .with_input(run.input)
         .context(run.context)

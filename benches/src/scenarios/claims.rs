@@ -2,8 +2,10 @@
 //! its label. The functions count what runs at once and what started, outside the lane. The store is in memory, and time is
 //! virtual: it passes only while nothing can be done.
 //!
-//! Phase `without`: the dispatch stack has a layer for the places and one for the rate, and neither is about these steps.
-//! Phase `with`: both are. Phase `claims`: the difference. `ns_each` is the processor time per step.
+//! In the phase `without` the dispatch stack has a layer for the places and one for the rate, and neither is about these
+//! steps. In `with` both are, and no step has to wait: the executions of a label start one after the other, and the rate is
+//! wide. `claims` is the difference. In `crowded` all start at once and the rate is narrow: nine of ten steps wait for a
+//! place, and most then for their turn; `waiting` is the difference to `without`. `ns_each` is the processor time per step.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -54,8 +56,18 @@ const STEPS: usize = 5;
 const TOGETHER: usize = 4;
 /// Maximum number of steps of one label at once.
 const PLACES: u32 = 10;
-/// How often steps of one label start.
+/// How often steps of one label start while there is a crowd.
 const RATE: Quota = Quota::new(15, Duration::from_secs(1));
+/// A rate that keeps none waiting.
+const WIDE: Quota = Quota::new(1_000_000, Duration::from_secs(1));
+
+/// How the steps meet their limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Limits {
+    OfOthers,
+    Free,
+    Crowded,
+}
 
 /// What is known of a label outside the lane.
 #[derive(Debug, Clone, Default)]
@@ -87,12 +99,7 @@ async fn step(counts: Counts, label: usize, began: Mono) {
     with(&counts, label, |it| it.running -= 1);
 }
 
-/// The label of execution number `no`.
-fn label(no: usize) -> usize {
-    no / TOGETHER % LABELS
-}
-
-async fn lane_of(counts: &Counts, counted: bool) -> Result<Lane, Error> {
+async fn lane_of(counts: &Counts, limits: Limits) -> Result<Lane, Error> {
     let names = (0..STEPS).map(|no| format!("s{no}"));
     let mut steps = Workflow::new("steps");
     for name in names.clone() {
@@ -113,13 +120,23 @@ async fn lane_of(counts: &Counts, counted: bool) -> Result<Lane, Error> {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     lane::run(store, &Owned::empty()?, |builder| {
         let info = FunctionInfo::new("step").repeat(Repeat::Safe);
-        let work = || Work::per_label(if counted { "app" } else { "other" });
+        let label = if limits == Limits::OfOthers {
+            "other"
+        } else {
+            "app"
+        };
+        let work = move || Work::per_label(label);
+        let rate = if limits == Limits::Crowded {
+            RATE
+        } else {
+            WIDE
+        };
         Ok(builder
             .function(from_fn(info, step))
             .workflow(steps)
             .dispatch_in_memory()
             .dispatch(move |base: ByCause| {
-                let rate = ClaimLayer::rate("rate", work(), RATE).layer(base);
+                let rate = ClaimLayer::rate("rate", work(), rate).layer(base);
                 ClaimLayer::at_most("places", work(), PLACES).layer(rate)
             }))
     })
@@ -127,39 +144,54 @@ async fn lane_of(counts: &Counts, counted: bool) -> Result<Lane, Error> {
 }
 
 fn ours(n: usize) -> Result<Vec<Sample>, Error> {
-    let without = phase("without", n, false)?;
-    let with = phase("with", n, true)?;
-    let claims = Sample {
-        phase: "claims".into(),
-        n: with.n,
-        cpu_s: with.cpu_s - without.cpu_s,
-        ns_each: with
-            .ns_each
-            .zip(without.ns_each)
-            .map(|(with, without)| with - without),
-        ..Sample::default()
-    };
-    Ok(vec![without, with, claims])
+    let without = phase("without", n, Limits::OfOthers)?;
+    let with = phase("with", n, Limits::Free)?;
+    let claims = difference("claims", &with, &without);
+    let crowded = phase("crowded", n, Limits::Crowded)?;
+    let waiting = difference("waiting", &crowded, &without);
+    Ok(vec![without, with, claims, crowded, waiting])
 }
 
-/// Measures `n` steps. `counted`: the limits are about them.
-fn phase(phase: &str, n: usize, counted: bool) -> Result<Sample, Error> {
+fn difference(phase: &str, with: &Sample, without: &Sample) -> Sample {
+    let each = with.ns_each.zip(without.ns_each);
+    Sample {
+        phase: phase.into(),
+        n: with.n,
+        cpu_s: with.cpu_s - without.cpu_s,
+        ns_each: each.map(|(with, without)| with - without),
+        ..Sample::default()
+    }
+}
+
+/// Measures `n` steps.
+fn phase(phase: &str, n: usize, limits: Limits) -> Result<Sample, Error> {
     let executions = n / STEPS;
     let counts: Counts = Arc::new(Mutex::new(vec![Counted::default(); LABELS]));
     runtime()?.block_on(async {
         tokio::time::pause();
-        let lane = lane_of(&counts, counted).await?;
+        let lane = lane_of(&counts, limits).await?;
         let meter = Meter::start()?;
-        let run = |no: usize| execution(&lane, label(no));
-        let runs = stream::iter(0..executions)
-            .map(run)
-            .buffer_unordered(executions);
+        let together = match limits {
+            Limits::Crowded => executions,
+            // The steps of two executions have places.
+            _ => LABELS,
+        };
+        let labels = (0..executions).map(|no| match limits {
+            Limits::Crowded => no / TOGETHER % LABELS,
+            _ => no % LABELS,
+        });
+        let runs = stream::iter(labels)
+            .map(|label| execution(&lane, label))
+            .buffer_unordered(together);
         runs.try_for_each(async |()| Ok(())).await?;
         let sample = meter.stop(phase, n)?;
-        if counted {
-            for label in 0..LABELS {
-                with(&counts, label, |it| limits_held(it)).unwrap_or(Ok(()))?;
-            }
+        let rate = match limits {
+            Limits::OfOthers => return Ok(sample),
+            Limits::Free => WIDE,
+            Limits::Crowded => RATE,
+        };
+        for label in 0..LABELS {
+            with(&counts, label, |it| limits_held(it, rate)).unwrap_or(Ok(()))?;
         }
         Ok(sample)
     })
@@ -179,10 +211,10 @@ async fn execution(lane: &Lane, label: usize) -> Result<(), Error> {
 }
 
 /// Whether a label never had more steps at once, and never started more in any time, than its limits allow.
-fn limits_held(counted: &Counted) -> Result<(), Error> {
+fn limits_held(counted: &Counted, rate: Quota) -> Result<(), Error> {
     let most = |from: Mono, to: Mono| {
-        let passed = to.since(from).as_nanos() / RATE.every.as_nanos();
-        u128::from(RATE.burst) + passed
+        let passed = to.since(from).as_nanos() / rate.every.as_nanos();
+        u128::from(rate.burst) + passed
     };
     for (nth, from) in counted.started.iter().enumerate() {
         for (later, to) in counted.started.iter().enumerate().skip(nth) {

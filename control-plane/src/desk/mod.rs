@@ -217,8 +217,10 @@ impl<R: Runtime> Desk<R> {
         let pipeline = &self.pipeline;
         let proposal = pipeline.propose(&self.runtime, editable, change).await;
         let proposal = proposal.map_err(|error| refused(change, error))?;
-        let reading = proposal.reading.clone();
-        let trial = self.generation.try_reading(source.clone(), reading).await;
+        let trial = self
+            .generation
+            .try_proposal(source.clone(), &proposal)
+            .await;
         let trial = trial.map_err(EditRefused::Refused)?;
         match trial.candidate.changes.len() {
             assets if assets > allowed => Err(EditRefused::BlastRadius { assets, allowed }),

@@ -43,6 +43,7 @@ pub async fn editable(
             let law = "the same change of the same content gives the same proposal";
             return Err(broken(law, &change));
         }
+        names_what_differs(&proposal, &before)?;
         refuses(source, &change, &before).await?;
         let stale = Proposal::new(
             Revision("conformance-another-revision".into()),
@@ -68,6 +69,23 @@ pub async fn editable(
         }
     }
     Ok(())
+}
+
+/// A proposal that names the documents that it changes forgets none.
+fn names_what_differs(proposal: &Proposal, before: &Content) -> Result<(), Violation> {
+    let Some(changed) = &proposal.changed else {
+        return Ok(());
+    };
+    let (_, after) = keyed(proposal.reading.clone());
+    let all = before.1.keys().chain(after.keys());
+    let mut differ = all.filter(|key| before.1.get(key) != after.get(key));
+    match differ.find(|key| !changed.contains(key)) {
+        None => Ok(()),
+        Some(key) => {
+            let law = "a proposal that names what it changes names every document that differs";
+            Err(broken(law, key))
+        }
+    }
 }
 
 /// An edit with another expected value is refused and changes nothing.
@@ -171,7 +189,11 @@ mod tests {
                 *self.lock() = to;
             }
             let before = Revision(now.to_string().into());
-            Ok(Proposal::new(before, Self::reading(to), ""))
+            let proposal = Proposal::new(before, Self::reading(to), "");
+            match self.fault {
+                5 => Ok(proposal.changing(Vec::new())),
+                _ => Ok(proposal),
+            }
         }
 
         async fn commit(
@@ -212,7 +234,7 @@ mod tests {
     #[test]
     fn r34_source_that_keeps_the_laws_passes_and_each_broken_law_is_reported() {
         laws(0).unwrap();
-        let broken: Vec<_> = (1..=4)
+        let broken: Vec<_> = (1..=5)
             .map(|fault| laws(fault).unwrap_err().law())
             .collect();
         assert_eq!(
@@ -222,6 +244,7 @@ mod tests {
                 "a proposal changes nothing",
                 "a commit whose proposal is of another revision changes nothing, and says so",
                 "after a commit the source has the content of the proposal",
+                "a proposal that names what it changes names every document that differs",
             ]
         );
     }

@@ -17,7 +17,10 @@ pub use self::{
     change::{ChangeId, FieldEdit, InvalidChangeId, SourceChange},
     error::EditError,
 };
-use crate::source::{Reading, SourceOfTruth};
+use crate::{
+    document::DocumentKey,
+    source::{Reading, SourceOfTruth},
+};
 
 /// The content that a source would have after a change.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +33,8 @@ pub struct Proposal {
     pub reading: Reading,
     /// The change as a text for people, such as a unified diff of each file.
     pub diff: String,
+    /// The documents in which the content differs from that before. `None`: this is not known, and all are compared.
+    pub changed: Option<Vec<DocumentKey>>,
 }
 
 impl Proposal {
@@ -39,7 +44,15 @@ impl Proposal {
             before,
             reading,
             diff: diff.into(),
+            changed: None,
         }
+    }
+
+    /// Names the documents in which the content differs from that before.
+    #[must_use]
+    pub fn changing(mut self, documents: Vec<DocumentKey>) -> Self {
+        self.changed = Some(documents);
+        self
     }
 
     /// Whether the source already has the content that the change asks for.

@@ -3,8 +3,10 @@
 use std::{fmt, sync::Arc};
 
 use jiff::Timestamp;
-use plugin_sdk::{AssetTypes, BoxError, Problem, Problems, Reading};
-use prodspec_model::{AssetId, SourceName};
+use plugin_sdk::{
+    AssetTypes, BoxError, Problem, Problems, Proposal, Reading, document::DocumentKey,
+};
+use prodspec_model::{AssetId, Revision, SourceName};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::trial::{self, Trial};
@@ -102,10 +104,35 @@ impl Handle {
         source: SourceName,
         reading: Reading,
     ) -> Result<Trial, Problems> {
+        self.try_out(source, reading, None).await
+    }
+
+    /// As [`try_reading`](Self::try_reading), with the content after a change. If the proposal says which documents it
+    /// changes, only these are looked at.
+    ///
+    /// # Errors
+    /// As for [`try_reading`](Self::try_reading).
+    pub async fn try_proposal(
+        &self,
+        source: SourceName,
+        proposal: &Proposal,
+    ) -> Result<Trial, Problems> {
+        let changed = proposal.changed.clone();
+        let since = changed.map(|changed| (proposal.before.clone(), changed));
+        self.try_out(source, proposal.reading.clone(), since).await
+    }
+
+    async fn try_out(
+        &self,
+        source: SourceName,
+        reading: Reading,
+        since: Option<(Revision, Vec<DocumentKey>)>,
+    ) -> Result<Trial, Problems> {
         let (answer, answered) = oneshot::channel();
         let question = trial::Question {
             source,
             reading,
+            since,
             answer,
         };
         // If regeneration has ended, `answered` says so too.

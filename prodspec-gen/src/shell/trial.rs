@@ -1,11 +1,14 @@
 //! Trials: what the sources would make if one of them had other content. A trial costs what a run for this change would
 //! cost, because it uses what the runs remember. Nothing is sealed and nothing is remembered.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+};
 
 use control_plane_runtime::{Runtime, blocking, timeout_at};
 use futures::future::{BoxFuture, join_all};
-use plugin_sdk::{Candidate, Problem, Problems, Reading, Update};
+use plugin_sdk::{Candidate, Delta, Problem, Problems, Reading, Update, document::DocumentKey};
 use prodspec_model::{Revision, SourceName};
 use tokio::sync::oneshot;
 
@@ -26,6 +29,8 @@ pub struct Trial {
 pub(super) struct Question {
     pub(super) source: SourceName,
     pub(super) reading: Reading,
+    /// The revision from which it differs only in these documents. `None`: all have to be compared.
+    pub(super) since: Option<(Revision, Vec<DocumentKey>)>,
     pub(super) answer: oneshot::Sender<Result<Trial, Problems>>,
 }
 
@@ -58,6 +63,7 @@ impl<R: Runtime> Regeneration<R> {
         let Question {
             source: replaced,
             reading,
+            since,
             answer,
         } = question;
         let (runtime, pipeline) = (self.runtime.clone(), self.pipeline.clone());
@@ -82,7 +88,12 @@ impl<R: Runtime> Regeneration<R> {
             };
             let same = others_stay && memo.is_base_of(parent.as_ref());
             let base = memo.revisions().get(&replaced).filter(|_| same).cloned();
-            readings.insert(replaced, Ok(Update::Whole(reading)));
+            let since = since.filter(|(at, _)| memo.revisions().get(&replaced) == Some(at));
+            let update = match since {
+                Some((_, changed)) => Update::Delta(delta(reading, changed)),
+                None => Update::Whole(reading),
+            };
+            readings.insert(replaced, Ok(update));
             let allowed = pipeline.0.timing.generate_deadline;
             let deadline = runtime.now().mono + allowed;
             let judged = blocking(&runtime, move || {
@@ -102,4 +113,12 @@ impl<R: Runtime> Regeneration<R> {
             let _ = answer.send(Err(Problem::new(message).into()));
         })
     }
+}
+
+/// The documents `changed` of a reading.
+fn delta(reading: Reading, changed: Vec<DocumentKey>) -> Delta {
+    let mut gone: BTreeSet<DocumentKey> = changed.into_iter().collect();
+    let documents = reading.documents.into_iter();
+    let put = documents.filter(|it| gone.remove(it.key())).collect();
+    Delta::new(reading.revision.0, put, gone.into_iter().collect())
 }

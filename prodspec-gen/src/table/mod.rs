@@ -15,7 +15,9 @@ use control_plane_store::{Batch, CommitError, Store, Topic, record};
 use futures::stream::BoxStream;
 use plugin_sdk::{
     Document, EditError, EditableSource, FieldEdit, Problem, Problems, Proposal, Reading,
-    SourceChange, SourceOfTruth, Update, with_causes,
+    SourceChange, SourceOfTruth, Update,
+    document::{DocumentKey, DocumentName},
+    with_causes,
 };
 use prodspec_model::{PartitionId, Revision, SourceName};
 use serde_json::Value;
@@ -88,14 +90,12 @@ impl Table {
                 now: rows.head.revision.clone(),
             });
         }
-        let after: BTreeMap<String, Value> = proposal
-            .reading
-            .documents
-            .iter()
-            .map(|document| (document.name(), document))
-            .filter(|(name, _)| changed.contains(&**name))
-            .map(|(name, document)| (name, document.root().to_json()))
-            .collect();
+        let documents = &proposal.reading.documents;
+        let there = changed.iter().filter_map(|name| {
+            let at = self.position(documents, name).ok()?;
+            Some(((*name).to_owned(), documents[at].root().to_json()))
+        });
+        let after: BTreeMap<String, Value> = there.collect();
         let batch = rows.write(self, batch, &after, proposal.reading.revision.clone());
         let batch = batch.map_err(|error| EditError::Failed(self.failed(&error)))?;
         Ok(batch.announce(self.topic()))
@@ -172,28 +172,24 @@ impl EditableSource for Table {
 impl Table {
     /// The content after a change of the content `reading`.
     fn edited(&self, reading: &Reading, change: &SourceChange) -> Result<Proposal, Problems> {
-        let mut documents: BTreeMap<String, Document> = reading
-            .documents
-            .iter()
-            .map(|document| (document.name(), document.clone()))
-            .collect();
+        let mut documents = reading.documents.clone();
+        let mut changed = Vec::new();
         let mut problems = Problems::none();
         let mut diff = String::new();
         for name in self::documents(change) {
             let about = change.edits.iter().filter(|edit| &*edit.document == name);
             let edits: Vec<&FieldEdit> = about.collect();
-            let before = documents
-                .get(name)
-                .map(|document| document.root().to_json());
+            let at = self.position(&documents, name);
+            let before = at.ok().map(|at| documents[at].root().to_json());
             match self.row(name, before.clone(), &edits) {
                 Err(problem) => problems.push(problem),
                 Ok(after) if after == before => {}
                 Ok(after) => {
                     diff.push_str(&shown(name, before.as_ref(), after.as_ref()));
-                    match after {
-                        Some(row) => documents.insert(name.to_owned(), self.document(name, row)),
-                        None => documents.remove(name),
-                    };
+                    let after = after.map(|row| self.document(name, row));
+                    let old = at.map_or_else(|at| at..at, |at| at..at + 1);
+                    documents.splice(old, after);
+                    changed.push(self.key(name));
                 }
             }
         }
@@ -205,8 +201,21 @@ impl Table {
             true => before.clone(),
             false => head::revision_after(&before, &change.edits),
         };
-        let reading = Reading::new(revision.0, documents.into_values().collect());
-        Ok(Proposal::new(before, reading, diff))
+        let reading = Reading::new(revision.0, documents);
+        Ok(Proposal::new(before, reading, diff).changing(changed))
+    }
+
+    /// Where a document is among all, which are sorted by name; or where it would be.
+    fn position(&self, documents: &[Document], name: &str) -> Result<usize, usize> {
+        let key = self.key(name);
+        documents.binary_search_by(|it| it.key().cmp(&key))
+    }
+
+    fn key(&self, name: &str) -> DocumentKey {
+        DocumentKey {
+            source: self.name.clone(),
+            name: DocumentName::Own(name.into()),
+        }
     }
 
     /// A row after its edits. `None`: there is none.

@@ -4,7 +4,7 @@
 //! records the sum of the checksums of all rows after it. So missing rows, and rows of another commit, are detected
 //! when the store is opened.
 
-use std::path::Path;
+use std::{path::Path, thread};
 
 use bytes::Bytes;
 use control_plane_store::{
@@ -96,7 +96,7 @@ pub(crate) fn prepare(connection: &mut Connection, path: &Path) -> Result<Verifi
             known: FORMAT,
         });
     }
-    verify(connection).map_err(|damage| damaged(path, damage))
+    verify(connection, path).map_err(|damage| damaged(path, damage))
 }
 
 fn create(connection: &mut Connection) -> rusqlite::Result<()> {
@@ -108,7 +108,8 @@ fn create(connection: &mut Connection) -> rusqlite::Result<()> {
     transaction.commit()
 }
 
-fn verify(connection: &Connection) -> Result<Verified, Damage> {
+/// Checks the structure and the rows side by side, because each takes time for every row.
+fn verify(connection: &Connection, path: &Path) -> Result<Verified, Damage> {
     for (name, sql) in TABLES {
         let found: String = connection.query_row(
             "SELECT sql FROM sqlite_schema WHERE name = ?1",
@@ -119,17 +120,28 @@ fn verify(connection: &Connection) -> Result<Verified, Damage> {
             return Err(Damage::Tables);
         }
     }
-    let structure: String =
-        connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
-    if structure != "ok" {
-        return Err(Damage::Structure(structure));
-    }
-    let newest = batches(connection)?.pop();
-    let state = newest.map_or(State::default(), |(_, state)| state);
-    verify_rows(connection, state)
+    let (structure, rows) = thread::scope(|scope| {
+        let structure = scope.spawn(|| verify_structure(path));
+        let rows = verify_rows(connection);
+        (structure.join(), rows)
+    });
+    // Rows of a damaged structure can look damaged too.
+    structure.unwrap_or_else(|panicked| std::panic::resume_unwind(panicked))?;
+    rows
 }
 
-fn verify_rows(connection: &Connection, state: State) -> Result<Verified, Damage> {
+fn verify_structure(path: &Path) -> Result<(), Damage> {
+    let found: String =
+        connect(path)?.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+    match &*found {
+        "ok" => Ok(()),
+        _ => Err(Damage::Structure(found)),
+    }
+}
+
+fn verify_rows(connection: &Connection) -> Result<Verified, Damage> {
+    let newest = batches(connection)?.pop();
+    let state = newest.map_or(State::default(), |(_, state)| state);
     let mut unreadable = Vec::new();
     // In an unreadable row either the value or the stored checksum was damaged.
     let (mut readable, mut as_stored, mut as_read) = (0_i64, 0_i64, 0_i64);
