@@ -52,9 +52,8 @@ async fn remove_old<R: Runtime>(
     token: FencingToken,
     enforcement: &Enforcement<R>,
 ) -> Result<Removed, BoxError> {
-    let first = IncarnationNo(0);
-    let kept = shared.incarnations.headers(first, usize::MAX).await?;
-    let mut kept: BTreeSet<IncarnationNo> = kept.iter().map(|header| header.id.no).collect();
+    let kept = shared.incarnations.numbers().await?;
+    let mut kept: BTreeSet<IncarnationNo> = kept.into_iter().collect();
     let mut old: BTreeSet<IncarnationNo> = kept.iter().rev().skip(shared.keep).copied().collect();
     let looked = kept.last().copied().unwrap_or_default();
     // Only the strategist knows which of them live rollouts need, and the lane which its calls read; without the two

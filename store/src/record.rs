@@ -146,6 +146,27 @@ pub async fn load_each<R: Record>(
     load_range(store, partition, "").await
 }
 
+/// Reads the names of all records of one kind in `partition`, without decoding the records.
+///
+/// # Errors
+/// If the store cannot be read.
+pub async fn names<R: Record>(
+    store: &(impl Store + ?Sized),
+    partition: &PartitionId,
+) -> Result<Vec<String>, Error> {
+    let range = range(partition, R::KIND);
+    let start = range.start.as_str().len();
+    let mut rest = Some(range);
+    let mut names = Vec::new();
+    while let Some(range) = rest {
+        let page = store.scan(range, PAGE).await?;
+        let keys = page.rows.iter().map(|(key, _)| key.as_str());
+        names.extend(keys.map(|key| key[start..].to_owned()));
+        rest = page.rest;
+    }
+    Ok(names)
+}
+
 async fn load_range<R: Record>(
     store: &(impl Store + ?Sized),
     partition: &PartitionId,

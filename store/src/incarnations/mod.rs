@@ -21,7 +21,7 @@ use prodspec_model::{
 pub use error::Error;
 pub use retain::{Keep, Removed};
 
-use crate::{Store, Topic, Version, record};
+use crate::{Key, KeyRange, Store, Topic, Version, Versioned, record};
 use packs::Packs;
 use rows::{HeadRow, SealedRow};
 
@@ -169,21 +169,38 @@ impl<S: Store + ?Sized> Incarnations<S> {
     /// If the store fails or is damaged.
     pub async fn headers(&self, from: IncarnationNo, limit: usize) -> Result<Vec<Header>, Error> {
         let mut headers = Vec::new();
-        let mut rest = Some(crate::KeyRange {
-            start: self.key::<SealedRow>(&rows::name(from)),
-            ..record::range(&self.partition, <SealedRow as record::Record>::KIND)
-        });
+        let mut rest = Some(self.sealed_range(from));
         while let Some(range) = rest.filter(|_| headers.len() < limit) {
             let page = self.store.scan(range, limit - headers.len()).await?;
             for (key, row) in &page.rows {
-                let no = key.as_str().rsplit('/').next().and_then(rows::number);
-                let sealed = record::decode::<SealedRow>(key, row)?.value;
-                let sealed = sealed.check(&self.partition, no.unwrap_or_default())?;
-                headers.push(sealed.header);
+                headers.push(self.sealed_row(key, row)?.header);
             }
             rest = page.rest;
         }
         Ok(headers)
+    }
+
+    /// Returns the numbers of all incarnations, in numerical order, without reading what they contain.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn numbers(&self) -> Result<Vec<IncarnationNo>, Error> {
+        let names = record::names::<SealedRow>(&*self.store, &self.partition).await?;
+        Ok(names.iter().filter_map(|name| rows::number(name)).collect())
+    }
+
+    /// The rows of the incarnations from a number on.
+    fn sealed_range(&self, from: IncarnationNo) -> KeyRange {
+        KeyRange {
+            start: self.key::<SealedRow>(&rows::name(from)),
+            ..record::range(&self.partition, <SealedRow as record::Record>::KIND)
+        }
+    }
+
+    fn sealed_row(&self, key: &Key, row: &Versioned) -> Result<SealedRow, Error> {
+        let no = key.as_str().rsplit('/').next().and_then(rows::number);
+        let sealed = record::decode::<SealedRow>(key, row)?.value;
+        Ok(sealed.check(&self.partition, no.unwrap_or_default())?)
     }
 
     /// Returns the header of the incarnation that was in force at `time`, among those still stored. `None` means that

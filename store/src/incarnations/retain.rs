@@ -53,11 +53,14 @@ impl<S: Store + ?Sized> Incarnations<S> {
         now: Timestamp,
         with: &Batch,
     ) -> Result<Removed, Error> {
+        // Most rows are read before seals have to wait.
+        let mut sealed = self.sealed_from(IncarnationNo(0)).await?;
         let _alone = self.writing.lock().await;
         let Some(head) = self.head().await? else {
             return Ok(Removed::default());
         };
-        let sealed = self.all_sealed().await?;
+        let next = sealed.last().map(|row| row.header.id.no.next());
+        sealed.extend(self.sealed_from(next.unwrap_or_default()).await?);
         let found = sealed.last().map(|row| row.header.id.no);
         if found != Some(head.no) {
             // The list is from an older state than the head, so the packs of the newest incarnation are not known.
@@ -78,7 +81,7 @@ impl<S: Store + ?Sized> Incarnations<S> {
                 removed.incarnations.push(no);
             }
         }
-        for (name, _) in record::load_all::<PackRow>(&*self.store, &self.partition).await? {
+        for name in record::names::<PackRow>(&*self.store, &self.partition).await? {
             let no = rows::number(&name);
             removed
                 .packs
@@ -122,13 +125,17 @@ impl<S: Store + ?Sized> Incarnations<S> {
         Ok(contents.retain(&kept, with).await?)
     }
 
-    /// Reads all sealed rows in numerical order.
-    async fn all_sealed(&self) -> Result<Vec<SealedRow>, Error> {
-        let rows = record::load_all::<SealedRow>(&*self.store, &self.partition).await?;
-        let checked = rows.into_iter().map(|(name, row)| {
-            let no = rows::number(&name).unwrap_or_default();
-            row.value.check(&self.partition, no)
-        });
-        Ok(checked.collect::<Result<_, _>>()?)
+    /// Reads the sealed rows from a number on, in numerical order.
+    async fn sealed_from(&self, from: IncarnationNo) -> Result<Vec<SealedRow>, Error> {
+        let mut sealed = Vec::new();
+        let mut rest = Some(self.sealed_range(from));
+        while let Some(range) = rest {
+            let page = self.store.scan(range, PER_BATCH).await?;
+            for (key, row) in &page.rows {
+                sealed.push(self.sealed_row(key, row)?);
+            }
+            rest = page.rest;
+        }
+        Ok(sealed)
     }
 }

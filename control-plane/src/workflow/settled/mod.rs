@@ -9,11 +9,11 @@ mod rests;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, pin::pin, sync::Arc};
+use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Duration};
 
 use annealing_enforcer::Handle as Enforcer;
 use annealing_workflow::intent::{CallNo, SettleReply, SettleRequest};
-use control_plane_runtime::{Kernel as _, Runtime};
+use control_plane_runtime::{Kernel as _, Panic, Reports, Runtime, SupervisedTask};
 use control_plane_store::records::{HeldField, Holder, Ledger};
 use futures::{
     FutureExt, Stream, StreamExt,
@@ -22,8 +22,8 @@ use futures::{
     stream::{self, FuturesUnordered},
 };
 use plugin_sdk::{Enforcement, Feed, FeedItem, Mono};
-use prodspec_model::{AssetId, IncarnationNo};
-use tokio::sync::watch;
+use prodspec_model::{AssetId, IncarnationNo, PartitionId};
+use tokio::sync::{Mutex, watch};
 
 use self::kernel::{Effects, Event, Kernel};
 use crate::shared::Shared;
@@ -32,7 +32,10 @@ use crate::shared::Shared;
 const INPUTS: usize = 1_024;
 
 /// The waits of one ownership. All are over when it is dropped.
-pub(super) struct Waits(UnboundedSender<Input>);
+pub(super) struct Waits {
+    inputs: UnboundedSender<Input>,
+    _task: SupervisedTask,
+}
 
 /// As the number of runs of generation that had begun when an edit was durable: it is not known.
 pub(super) const LATER: u64 = u64::MAX;
@@ -44,24 +47,48 @@ enum Input {
 }
 
 impl Waits {
-    /// Starts the task that serves the waits. It ends with this value, or with the ownership.
+    /// Starts the task that serves the waits. It ends with this value, or with the ownership. If it panics, the waits that it
+    /// had end without an answer, so the lane asks for them again, and another task serves them.
     pub(super) fn start<R: Runtime>(shared: &Arc<Shared<R>>, enforcer: &Enforcer<R>) -> Self {
         let (sender, inputs) = mpsc::unbounded();
-        let session = Session::new(shared.clone(), enforcer.feed());
-        shared.runtime.spawn(session.run(inputs).boxed());
-        Self(sender)
+        let (inputs, shared) = (Arc::new(Mutex::new(inputs)), shared.clone());
+        let (runtime, reports) = (shared.runtime.clone(), Reported(shared.partition.clone()));
+        let enforcer = enforcer.clone();
+        let make = move || {
+            let session = Session::new(shared.clone(), enforcer.feed());
+            let inputs = inputs.clone();
+            async move { session.run(&mut *inputs.lock().await).await }.boxed()
+        };
+        Self {
+            inputs: sender,
+            _task: SupervisedTask::start(&runtime, reports, Arc::new(make)),
+        }
     }
 
     /// `begun`: the number of runs of generation that had begun when the edit was durable, or [`LATER`].
     pub(super) fn settle(&self, request: SettleRequest, begun: u64, reply: SettleReply) {
         // If the ownership has ended, the reply is dropped, which says so.
-        let _ = self.0.unbounded_send(Input::Settle(request, begun, reply));
+        let _ = self
+            .inputs
+            .unbounded_send(Input::Settle(request, begun, reply));
     }
 
     pub(super) fn forget(&self, wait: CallNo) {
         // After the end of the ownership there are no waits.
-        let _ = self.0.unbounded_send(Input::Forget(wait));
+        let _ = self.inputs.unbounded_send(Input::Forget(wait));
     }
+}
+
+/// Says that the task has panicked.
+struct Reported(PartitionId);
+
+impl Reports for Reported {
+    fn panicked(&self, panic: &Panic, wait: Duration) {
+        let (partition, why) = (&self.0, panic.to_string());
+        tracing::error!(%partition, name = "waits for production", why, ?wait, "a task beside enforcement panicked; starting it again");
+    }
+
+    fn is_well(&self) {}
 }
 
 /// The answer to a question about a policy group.
@@ -98,7 +125,7 @@ impl<R: Runtime> Session<R> {
     }
 
     /// Serves waits until the ownership or the lane ends. The waits that are left end without an answer.
-    async fn run(mut self, mut inputs: UnboundedReceiver<Input>) {
+    async fn run(mut self, inputs: &mut UnboundedReceiver<Input>) {
         let mut overwritten = pin!(overwritten(self.shared.clone()).fuse());
         loop {
             if let Some(begun) = self.kernel.begin_run() {
@@ -126,7 +153,7 @@ impl<R: Runtime> Session<R> {
                     self.step(Event::Tick);
                 },
                 input = inputs.next() => match input {
-                    Some(first) => self.take(first, &mut inputs),
+                    Some(first) => self.take(first, inputs),
                     None => return,
                 },
             }
