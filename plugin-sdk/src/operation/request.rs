@@ -25,7 +25,8 @@ pub struct FunctionRequest {
     pub cause: StartCause,
     /// Wall-clock time of the request. It may jump.
     pub now: Timestamp,
-    /// Wall-clock time at which this attempt counts as one without an answer.
+    /// Wall-clock time at which this attempt counts as one without an answer. Nothing of it may take effect later if the
+    /// function is [advisory](crate::Guard::Advisory): then another attempt, or a new run, may begin.
     pub deadline: Timestamp,
     /// The input of the step, as JSON.
     #[serde(default, skip_serializing_if = "Value::is_null")]

@@ -21,6 +21,12 @@ use crate::{
 /// Number of deaths in a row after which a call is not made again without a word.
 const DEATHS: u32 = 3;
 
+/// The time that a call has.
+pub(super) fn left(request: &FunctionRequest) -> Duration {
+    let left = request.deadline.duration_since(request.now);
+    Duration::try_from(left).unwrap_or_default()
+}
+
 /// Durable rows of the execution and the step of a call.
 struct Rows<'c> {
     request: &'c FunctionRequest,
@@ -61,13 +67,11 @@ impl State {
             key: request.key.clone(),
             fence: request.fence,
             begun: self.now,
-            left: Duration::try_from(request.deadline.duration_since(request.now))
-                .unwrap_or_default()
-                .min(DEADLINE),
+            left: left(request).min(DEADLINE),
             open: true,
             known: false,
             left_behind: false,
-            until: advisory.then_some(DEADLINE / 2),
+            until: advisory.then(|| left(request).min(DEADLINE / 2)),
         });
         self.flows.calls.len() - 1
     }

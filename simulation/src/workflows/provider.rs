@@ -13,7 +13,7 @@ use plugin_sdk::{
     plugin,
 };
 
-use super::watches::field_of;
+use super::{call::left, watches::field_of};
 use crate::{
     executor::NodeId,
     faults::Fault,
@@ -300,12 +300,15 @@ impl State {
             _ => self.flows.random.between(secs(1), secs(8)),
         };
         if function.repeat != Repeat::Safe && self.flow_strikes(Fault::EffectLate) {
-            // An advisory callee takes effect within half of the deadline, or not at all.
             let most = match function.guard {
                 Guard::Advisory => DEADLINE / 2,
                 _ => DEADLINE * 10,
             };
             travel = self.flows.random.between(most / 2, most);
+        }
+        // An advisory callee takes effect in the time that the call has, and within half of its longest, or not at all.
+        if function.guard == Guard::Advisory && function.repeat != Repeat::Safe {
+            travel = travel.min(left(request)).min(DEADLINE / 2);
         }
         let keyed = function.repeat == Repeat::Keyed;
         let work = keyed && self.flows.random.per_mille(300);
