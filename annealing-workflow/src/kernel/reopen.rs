@@ -29,25 +29,7 @@ impl Lane {
         if self.is_live(&id) {
             return self.said(now, &id, &Say::Restart(machines), by, out);
         }
-        let before = self.reopened.get(&ExecutionNo(id.n));
-        if before.is_some_and(|before| ended.live.ends <= *before) {
-            return Err(Refused::EndedAgain(id));
-        }
-        if self.live.len() >= self.settings.config.live {
-            return Err(Refused::TooMany(self.live.len()));
-        }
-        let named = |name: &&MachineName| ended.workflow.machine_no(name).is_none();
-        if let Some(machine) = machines.iter().find(named) {
-            let names = ended.workflow.numbers();
-            let names: Vec<_> = names
-                .map(|no| ended.workflow.machine(no).name.to_string())
-                .collect();
-            return Err(Refused::NoMachine {
-                execution: id,
-                machine: machine.clone(),
-                machines: names.join(", "),
-            });
-        }
+        self.may_reopen(&ended, &machines)?;
         self.open_key(&mut ended, known, out)?;
         self.written_again(&ended, out);
         let no = ExecutionNo(id.n);
@@ -80,6 +62,35 @@ impl Lane {
         }
         out.urgent = true;
         Ok(Reply::Taken)
+    }
+
+    /// Whether an execution can be live again as it was read.
+    fn may_reopen(
+        &self,
+        ended: &RecoveredExecution,
+        machines: &[MachineName],
+    ) -> Result<(), Refused> {
+        let id = &ended.id;
+        let before = self.reopened.get(&ExecutionNo(id.n));
+        if before.is_some_and(|before| ended.live.ends <= *before) {
+            return Err(Refused::EndedAgain(id.clone()));
+        }
+        if self.live.len() >= self.settings.config.live {
+            return Err(Refused::TooMany(self.live.len()));
+        }
+        let named = |name: &&MachineName| ended.workflow.machine_no(name).is_none();
+        if let Some(machine) = machines.iter().find(named) {
+            let names = ended.workflow.numbers();
+            let names: Vec<_> = names
+                .map(|no| ended.workflow.machine(no).name.to_string())
+                .collect();
+            return Err(Refused::NoMachine {
+                execution: id.clone(),
+                machine: machine.clone(),
+                machines: names.join(", "),
+            });
+        }
+        Ok(())
     }
 
     /// Tells the schedule or the watch whose run it is, unless another execution has its key.

@@ -68,19 +68,7 @@ impl<S: Store + ?Sized> Incarnations<S> {
             return Err(Error::Younger { known, found });
         }
         let mut removed = Removed::default();
-        let mut reached: BTreeSet<IncarnationNo> = BTreeSet::new();
-        let newest = sealed.len().saturating_sub(keep.count);
-        for (nth, row) in sealed.iter().enumerate() {
-            let no = row.header.id.no;
-            let age = now.duration_since(row.header.sealed_at);
-            let young = SignedDuration::try_from(keep.age).is_ok_and(|limit| age <= limit);
-            let newer = no > keep.after || no >= head.no;
-            if nth >= newest || young || newer || keep.pinned.contains(&no) {
-                reached.extend(row.root.packs());
-            } else {
-                removed.incarnations.push(no);
-            }
-        }
+        let reached = sort_out(&sealed, keep, (head.no, now), &mut removed.incarnations);
         for name in record::names::<PackRow>(&*self.store, &self.partition).await? {
             let no = rows::number(&name);
             removed
@@ -138,4 +126,27 @@ impl<S: Store + ?Sized> Incarnations<S> {
         }
         Ok(sealed)
     }
+}
+
+/// Adds the incarnations that `keep` does not keep to `removed`. Returns the packs that the others use.
+fn sort_out(
+    sealed: &[SealedRow],
+    keep: &Keep,
+    (head, now): (IncarnationNo, Timestamp),
+    removed: &mut Vec<IncarnationNo>,
+) -> BTreeSet<IncarnationNo> {
+    let mut reached = BTreeSet::new();
+    let newest = sealed.len().saturating_sub(keep.count);
+    for (nth, row) in sealed.iter().enumerate() {
+        let no = row.header.id.no;
+        let age = now.duration_since(row.header.sealed_at);
+        let young = SignedDuration::try_from(keep.age).is_ok_and(|limit| age <= limit);
+        let newer = no > keep.after || no >= head;
+        if nth >= newest || young || newer || keep.pinned.contains(&no) {
+            reached.extend(row.root.packs());
+        } else {
+            removed.push(no);
+        }
+    }
+    reached
 }
