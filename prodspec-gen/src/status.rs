@@ -27,6 +27,9 @@ pub struct Status {
     pub running: bool,
     /// Number of runs that have ended since the start of regeneration.
     pub runs: u64,
+    /// The number of the last run whose result is in force, sealed or found unchanged, from 1. 0: there was none.
+    #[serde(default)]
+    pub good: u64,
 }
 
 impl Status {

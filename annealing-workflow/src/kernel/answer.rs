@@ -48,12 +48,14 @@ impl Lane {
         if !matches!(answer, Err(plugin::Error::Unknown { .. }))
             && let Some(step) = self.step_mut(id)
         {
-            step.rare.reach = None;
             // Other failures say nothing about the attempts before.
             step.uncertain &= !matches!(
                 answer,
                 Ok(Ran::Done(_) | Ran::InProgress { .. }) | Err(plugin::Error::Permanent { .. })
             );
+            if !step.uncertain {
+                step.rare.reach = None;
+            }
         }
         match answer {
             Ok(ran) => self.ran(now, id, ran, out),

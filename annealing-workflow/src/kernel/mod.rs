@@ -366,7 +366,7 @@ impl Lane {
             && let Some((_, call, made)) = self.held.pop_front_if(|(at, ..)| *at <= self.durable)
         {
             match (&made, self.calls.get(&call).copied()) {
-                (Call::Run(_, run), Some(id)) if now.mono > run.begins_by => late.push((call, id)),
+                (Call::Run(_, run), Some(id)) if now.mono >= run.begins_by => late.push((call, id)),
                 _ => out.calls.push(made),
             }
         }

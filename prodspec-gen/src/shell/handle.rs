@@ -56,27 +56,36 @@ impl Handle {
     /// Asks for a run, waits until a run that started after this call has ended, and returns the status. Returns at
     /// once if regeneration has ended.
     pub async fn next_run(&self) -> Status {
-        self.run_after(self.begun()).await
+        let begun = self.begun();
+        self.regenerate();
+        let mut status = self.status.clone();
+        match status.wait_for(|status| status.runs > begun).await {
+            Ok(reached) => reached.clone(),
+            Err(_) => self.status(),
+        }
     }
 
     /// The number of runs that have begun since the start of regeneration. Every later one reads what is durable now.
+    /// `u64::MAX` if regeneration has ended.
     pub fn begun(&self) -> u64 {
+        if self.status.has_changed().is_err() {
+            return u64::MAX;
+        }
         let now = self.status.borrow();
         now.runs + u64::from(now.running)
     }
 
-    /// Waits until one more run than `begun`, which [`begun`](Self::begun) has told, has ended, and returns the status. Asks
-    /// for it if it has not begun. Returns at once if regeneration has ended.
-    pub async fn run_after(&self, begun: u64) -> Status {
-        let mut status = self.status.clone();
-        let wanted = begun.min(self.begun()) + 1;
-        if wanted > self.begun() {
+    /// Waits until the result of a run after the first `begun` ones is in force, and returns the status. A greater number
+    /// than [`begun`](Self::begun) tells counts as that one. Asks for the run if it has not begun. `None`: regeneration has
+    /// ended.
+    pub async fn in_force_after(&self, begun: u64) -> Option<Status> {
+        let begun = begun.min(self.begun());
+        if begun == self.begun() {
             self.regenerate();
         }
-        match status.wait_for(|status| status.runs >= wanted).await {
-            Ok(reached) => reached.clone(),
-            Err(_) => self.status(),
-        }
+        let mut status = self.status.clone();
+        let reached = status.wait_for(|status| status.good > begun).await;
+        reached.ok().map(|status| status.clone())
     }
 
     /// The declared asset types and addon types, with their JSON Schemas ([`AssetTypes::schemas`]).

@@ -87,6 +87,8 @@ pub struct Regeneration<R> {
     refused: Option<Candidate>,
     /// What the run with errors would have changed, so that problems name its lines.
     refused_run: Option<Box<Overlay>>,
+    /// Whether the result of the present run is in force.
+    in_force: bool,
     spent: Vec<SealOverride>,
     /// The warnings of external validators about the draft.
     warnings: Problems,
@@ -128,6 +130,7 @@ impl<R: Runtime> Regeneration<R> {
             draft: None,
             refused: None,
             refused_run: None,
+            in_force: false,
             spent: Vec::new(),
             warnings: Problems::none(),
             remarks: None,
@@ -170,12 +173,16 @@ impl<R: Runtime> Regeneration<R> {
         self.kernel.step(self.runtime.now(), event, &mut effects);
         let running = self.kernel.is_running();
         let ended = before && (!running || effects.contains(&Effect::ReadSources));
+        let good = ended && std::mem::take(&mut self.in_force);
         if ended {
             (self.draft, self.refused, self.refused_run) = (None, None, None);
         }
         // One change of the status: a reader must not see a run both counted and in progress.
         self.status.send_if_modified(|status| {
             status.runs += u64::from(ended);
+            if good {
+                status.good = status.runs;
+            }
             std::mem::replace(&mut status.running, running) != running || ended
         });
         for effect in effects {
@@ -352,10 +359,12 @@ impl<R: Runtime> Regeneration<R> {
                 Event::Validated(Verdict::Failed)
             }
             Finished::Sealed(Ok(incarnation)) => {
+                self.in_force = true;
                 self.take_sealed(incarnation);
                 Event::Recorded(true)
             }
             Finished::Recorded(Ok(())) => {
+                self.in_force = true;
                 self.accept();
                 Event::Recorded(true)
             }

@@ -180,7 +180,7 @@ impl<S: Store + ?Sized> Incarnations<S> {
         Ok(headers)
     }
 
-    /// Returns the numbers of all incarnations, in numerical order, without reading what they contain.
+    /// Returns the numbers of all incarnations, in numerical order, without decoding them.
     ///
     /// # Errors
     /// If the store fails.

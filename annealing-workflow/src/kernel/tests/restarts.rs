@@ -62,6 +62,26 @@ fn r30_new_run_waits_for_the_deadline_of_a_call_whose_answer_was_lost() {
     }
 }
 
+/// The attempt after one of unknown outcome is not made, which says nothing about the one before.
+#[test]
+fn r30_new_run_waits_for_the_deadline_of_the_call_before_one_that_is_put_off() {
+    let (mut world, id) = called(keyed("a"));
+    world.answer("a", Err(plugin::Error::unknown("the connection broke")));
+    world.sync();
+    world.pass(Duration::from_secs(5));
+    world.sync();
+    let call = world.call_of("a").expect("a second attempt");
+    world.calls.remove(&call);
+    let later = plugin::Error::throttled("later", Duration::from_secs(5));
+    world.step(Event::PutOff(call, later));
+    restart(&mut world, &id);
+    world.sync();
+    assert!(
+        world.call_of("a").is_none(),
+        "the first attempt may still act"
+    );
+}
+
 #[test]
 fn r30_new_run_waits_for_the_deadline_of_a_call_that_a_probe_is_asked_about() {
     let mut probed = function("a", Repeat::Never, Guard::Advisory);

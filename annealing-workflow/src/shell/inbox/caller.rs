@@ -105,7 +105,7 @@ impl<R: Runtime> Inbox<R> {
         };
         match self.ask(asked.clone(), by.clone()).await {
             // It may have ended since the owner has looked.
-            Err(AskError::Refused(Refused::NotLive(_))) if restarts => {
+            Err(AskError::Refused(Refused::NotLive(_) | Refused::EndedAgain(_))) if restarts => {
                 let (store, partition) = (&*self.0.store, &self.0.partition);
                 let name = execution.to_string();
                 match record::load::<Ended>(store, partition, &name).await? {

@@ -22,7 +22,7 @@ pub(super) enum Event {
     Settle(CallNo, SettleRequest, u64),
     /// The end of a wait does not count any more.
     Forget(CallNo),
-    /// The run that was [begun](Kernel::begin_run) has sealed this incarnation, or has found it unchanged. `None`: generation
+    /// The run that was [awaited](Kernel::run_to_await) has sealed this incarnation, or has found it unchanged. `None`: generation
     /// has ended.
     Ran(Option<IncarnationNo>),
     /// Enforcement has taken this incarnation.
@@ -116,9 +116,9 @@ impl control_plane_runtime::Kernel for Kernel {
 }
 
 impl Kernel {
-    /// Whether a run of generation has to be waited for now: one after this number of runs. It is for all waits so far; those
-    /// that come later may need a later one.
-    pub(super) fn begin_run(&mut self) -> Option<u64> {
+    /// The run of generation to wait for now: a good one after this number of runs. It is for all waits so far; those that come
+    /// later may need a later one.
+    pub(super) fn run_to_await(&mut self) -> Option<u64> {
         if self.running.is_some() {
             return None;
         }

@@ -37,7 +37,7 @@ pub(super) struct Waits {
     _task: SupervisedTask,
 }
 
-/// As the number of runs of generation that had begun when an edit was durable: it is not known.
+/// How many runs of generation had begun when the edit was durable is not known: wait for a run that begins later.
 pub(super) const LATER: u64 = u64::MAX;
 
 enum Input {
@@ -128,7 +128,7 @@ impl<R: Runtime> Session<R> {
     async fn run(mut self, inputs: &mut UnboundedReceiver<Input>) {
         let mut overwritten = pin!(overwritten(self.shared.clone()).fuse());
         loop {
-            if let Some(begun) = self.kernel.begin_run() {
+            if let Some(begun) = self.kernel.run_to_await() {
                 self.run = Some(rests::sealed(self.shared.clone(), begun).boxed()).into();
             }
             self.set_alarm();

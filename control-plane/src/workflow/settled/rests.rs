@@ -17,23 +17,15 @@ pub(super) struct Left {
     pub(super) why: String,
 }
 
-/// The incarnation of the first run of generation that is not refused, after `begun` of them or from now on, whichever is
-/// sooner. `None`: generation has ended.
+/// The incarnation that the first good run of generation has brought into force, or has found unchanged, after `begun` runs.
+/// `None`: generation has ended.
 pub(super) async fn sealed<R: Runtime>(
     shared: Arc<Shared<R>>,
     begun: u64,
 ) -> Option<IncarnationNo> {
     let mut owned = shared.owned.subscribe();
     let generation = owned.wait_for(Option::is_some).await.ok()?.clone()?;
-    let mut watch = generation.watch();
-    let mut status = generation.run_after(begun).await;
-    // It returns at once if generation has ended.
-    watch.has_changed().ok()?;
-    while status.incarnation.is_none() || !status.problems.is_empty() {
-        // A refused run seals nothing; the next one may.
-        watch.changed().await.ok()?;
-        status = watch.borrow_and_update().clone();
-    }
+    let status = generation.in_force_after(begun).await?;
     Some(status.incarnation?.id.no)
 }
 

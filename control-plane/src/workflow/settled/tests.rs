@@ -123,7 +123,7 @@ impl Rig {
 
     /// A run that starts now seals this incarnation.
     fn run(&mut self, no: u32) {
-        assert!(self.kernel.begin_run().is_some());
+        assert!(self.kernel.run_to_await().is_some());
         self.step(Event::Ran(Some(IncarnationNo(no))));
     }
 
@@ -226,12 +226,12 @@ fn r36_removed_and_modelled_assets_are_not_waited_for_in_production() {
 #[test]
 fn r36_waits_that_come_together_share_a_run_and_later_ones_need_a_later_run() {
     let mut rig = Rig::new();
-    assert!(rig.kernel.begin_run().is_none(), "nothing waits");
+    assert!(rig.kernel.run_to_await().is_none(), "nothing waits");
     rig.settle(1, &["a"]);
     rig.settle(2, &["b"]);
-    assert!(rig.kernel.begin_run().is_some());
+    assert!(rig.kernel.run_to_await().is_some());
     rig.settle(3, &["c"]);
-    assert!(rig.kernel.begin_run().is_none(), "one run at a time");
+    assert!(rig.kernel.run_to_await().is_none(), "one run at a time");
     rig.step(Event::Ran(Some(IncarnationNo(1))));
     assert_eq!(rig.followed, [id("a"), id("b")].into());
     rig.stands([enforced("c", "old", Some(1))]);
@@ -275,7 +275,7 @@ fn r36_field_set_by_others_ends_the_waits_of_its_holder_at_any_stage() {
     let mut rig = Rig::new();
     rig.following(1, &["a"]);
     rig.settle(2, &["a"]);
-    assert!(rig.kernel.begin_run().is_some());
+    assert!(rig.kernel.run_to_await().is_some());
     rig.settle(3, &["a"]);
     for no in [2, 3, 1] {
         rig.step(told(no));
@@ -362,9 +362,9 @@ fn r36_forgotten_waits_leave_nothing_at_any_stage() {
     let mut rig = Rig::new();
     rig.settle(1, &["a"]);
     rig.forget(1);
-    assert!(rig.kernel.begin_run().is_none(), "no run is for nothing");
+    assert!(rig.kernel.run_to_await().is_none(), "no run is for nothing");
     rig.settle(2, &["a"]);
-    assert!(rig.kernel.begin_run().is_some());
+    assert!(rig.kernel.run_to_await().is_some());
     rig.forget(2);
     rig.step(Event::Ran(Some(IncarnationNo(1))));
     rig.settle(3, &["a"]);
@@ -387,7 +387,7 @@ fn r36_forgotten_waits_leave_nothing_at_any_stage() {
 fn r36_waits_for_a_run_of_a_generation_that_ends_are_asked_for_again() {
     let mut rig = Rig::new();
     rig.settle(1, &["a"]);
-    assert!(rig.kernel.begin_run().is_some());
+    assert!(rig.kernel.run_to_await().is_some());
     rig.settle(2, &["a"]);
     rig.step(Event::Ran(None));
     let end = rig.ended[&1].clone();
@@ -407,8 +407,8 @@ fn r36_run_that_began_after_the_edits_of_all_waits_is_waited_for() {
     for no in [7, 9, 8] {
         rig.settle(no, &["a"]);
     }
-    assert_eq!(rig.kernel.begin_run(), Some(9));
+    assert_eq!(rig.kernel.run_to_await(), Some(9));
     rig.settle(11, &["a"]);
     rig.step(Event::Ran(Some(IncarnationNo(2))));
-    assert_eq!(rig.kernel.begin_run(), Some(11));
+    assert_eq!(rig.kernel.run_to_await(), Some(11));
 }

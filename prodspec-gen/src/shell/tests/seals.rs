@@ -152,3 +152,22 @@ async fn next_run_builds_on_the_incarnation_of_another_sealer() {
     assert_eq!(world.sealed(), 3);
     assert_eq!(status.incarnation.unwrap().assets, 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn r36_only_a_run_whose_result_is_in_force_is_waited_for() {
+    let world = start(manifest(2), |builder| builder);
+    let first = world.handle.next_run().await;
+    assert_eq!(first.good, first.runs, "sealed");
+    let same = world.handle.next_run().await;
+    assert_eq!(same.good, same.runs, "found unchanged");
+    world.source.fail(Problem::new("odd").into());
+    let begun = world.handle.begun();
+    let bad = world.handle.next_run().await;
+    assert_eq!((bad.good, bad.runs), (begun, begun + 1));
+    assert!(bad.incarnation.is_some(), "that of before");
+    let waiting = world.handle.in_force_after(begun);
+    world.source.set(Ok(manifest(3)));
+    let status = waiting.await.unwrap();
+    assert!(status.good > begun);
+    assert_ne!(status.incarnation, bad.incarnation);
+}
