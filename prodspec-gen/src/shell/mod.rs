@@ -359,12 +359,10 @@ impl<R: Runtime> Regeneration<R> {
                 Event::Validated(Verdict::Failed)
             }
             Finished::Sealed(Ok(incarnation)) => {
-                self.in_force = true;
                 self.take_sealed(incarnation);
                 Event::Recorded(true)
             }
             Finished::Recorded(Ok(())) => {
-                self.in_force = true;
                 self.accept();
                 Event::Recorded(true)
             }
@@ -392,6 +390,7 @@ impl<R: Runtime> Regeneration<R> {
     /// Accepts the draft, which is in force, into the memo. The cost of the next run then depends on later changes
     /// only.
     fn accept(&mut self) {
+        self.in_force = true;
         if let Some(draft) = self.draft.take() {
             let seen = draft.sources.clone();
             self.status.send_modify(|status| status.seen = seen);
