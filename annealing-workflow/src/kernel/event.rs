@@ -303,7 +303,8 @@ pub struct Run {
     pub needs: BTreeMap<String, Requirement>,
     /// The assets that the execution is about, if it is a run of a watch.
     pub changed: Option<Changed>,
-    /// The call is not made from this time on: its callee cannot refuse old calls, and needs the time that is left.
+    /// The call is not made from this time on. It is before `until` if the callee cannot refuse old calls: that may take the
+    /// time between.
     pub begins_by: Mono,
     /// When the call counts as one without an answer.
     pub until: Mono,

@@ -3,7 +3,7 @@
 //! virtual: it passes only while nothing can be done.
 //!
 //! In the phase `without` the dispatch stack has a layer for the places and one for the rate, and neither is about these
-//! steps. In `with` both are, and no step has to wait: the executions of a label start one after the other, and the rate is
+//! steps. In `with` both are, and hardly a step has to wait: few executions of a label are live at once, and the rate is
 //! wide. `claims` is the difference. In `crowded` all start at once and the rate is narrow: nine of ten steps wait for a
 //! place, and most then for their turn; `waiting` is the difference to `without`. `ns_each` is the processor time per step.
 

@@ -22,8 +22,8 @@ pub(super) enum Event {
     Settle(CallNo, SettleRequest, u64),
     /// The end of a wait does not count any more.
     Forget(CallNo),
-    /// The run that was [awaited](Kernel::run_to_await) has sealed this incarnation, or has found it unchanged. `None`: generation
-    /// has ended.
+    /// The run that was [awaited](Kernel::run_to_await) has sealed this incarnation, or has found it unchanged. `None`:
+    /// generation has ended.
     Ran(Option<IncarnationNo>),
     /// Enforcement has taken this incarnation.
     Took(Incarnation),

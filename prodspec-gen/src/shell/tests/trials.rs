@@ -11,10 +11,26 @@ use prodspec_model::PartitionId;
 use serde_json::json;
 
 use crate::{
-    Pipeline, Regeneration, Table, YamlFile,
+    Handle, Pipeline, Regeneration, Table, YamlFile,
     seal::InMemory,
     testing::{self, Item},
 };
+
+fn generation_of(
+    sources: impl IntoIterator<Item: SourceOfTruth>,
+) -> (Regeneration<TokioRuntime>, Handle) {
+    let builder = Pipeline::builder(PartitionId::new("test").unwrap());
+    let builder = sources
+        .into_iter()
+        .fold(builder, |it, source| it.source(source));
+    let pipeline = builder
+        .generator(testing::Items)
+        .asset_type(AssetType::<Item>::new())
+        .build()
+        .unwrap();
+    let seals = Arc::new(InMemory::new());
+    Regeneration::new(TokioRuntime::current(), pipeline, seals)
+}
 
 #[tokio::test(start_paused = true)]
 async fn trial_tells_what_a_source_would_make_and_seals_nothing() {
@@ -22,14 +38,7 @@ async fn trial_tells_what_a_source_would_make_and_seals_nothing() {
     let path = dir.path().join("docs");
     fs::write(&path, "a: {n: 1}\nb: {n: 2}\n").unwrap();
     let source = YamlFile::new(&path);
-    let pipeline = Pipeline::builder(PartitionId::new("test").unwrap())
-        .source(source.clone())
-        .generator(testing::Items)
-        .asset_type(AssetType::<Item>::new())
-        .build()
-        .unwrap();
-    let seals = Arc::new(InMemory::new());
-    let (regeneration, handle) = Regeneration::new(TokioRuntime::current(), pipeline, seals);
+    let (regeneration, handle) = generation_of([source.clone()]);
     let running = tokio::spawn(regeneration.run());
     let attempt = async |text: &str| {
         let reading = source.parse(text.as_bytes()).unwrap();
@@ -62,8 +71,7 @@ async fn trial_tells_what_a_source_would_make_and_seals_nothing() {
 #[tokio::test(start_paused = true)]
 async fn trial_of_a_proposal_makes_what_its_whole_content_makes() {
     let store = Arc::new(MemoryStore::new());
-    let partition = PartitionId::new("test").unwrap();
-    let table = Table::new("docs", store, partition.clone());
+    let table = Table::new("docs", store, PartitionId::new("test").unwrap());
     let change = |id: u128, edits: Vec<FieldEdit>| {
         SourceChange::new(ChangeId::from(id), edits, "ada", "test", Default::default())
     };
@@ -74,14 +82,7 @@ async fn trial_of_a_proposal_makes_what_its_whole_content_makes() {
     let first = change(1, vec![add("a", 1), add("b", 2), add("c", 3)]);
     let proposal = table.propose(&first).await.unwrap();
     table.commit(&first, &proposal).await.unwrap();
-    let pipeline = Pipeline::builder(partition)
-        .source(table.clone())
-        .generator(testing::Items)
-        .asset_type(AssetType::<Item>::new())
-        .build()
-        .unwrap();
-    let seals = Arc::new(InMemory::new());
-    let (regeneration, handle) = Regeneration::new(TokioRuntime::current(), pipeline, seals);
+    let (regeneration, handle) = generation_of([table.clone()]);
     let _running = tokio::spawn(regeneration.run());
     assert!(handle.next_run().await.is_good());
     let second = vec![
@@ -101,4 +102,33 @@ async fn trial_of_a_proposal_makes_what_its_whole_content_makes() {
         (Some(&proposal.before), Some(&proposal.before))
     );
     assert_eq!(some.candidate.changes.len(), 3);
+}
+
+/// What another source has changed since is in the candidate too, so its changes are not those of one source alone.
+#[tokio::test(start_paused = true)]
+async fn trial_beside_a_change_of_another_source_has_no_base() {
+    let store = Arc::new(MemoryStore::new());
+    let table = |name| Table::new(name, store.clone(), PartitionId::new("test").unwrap());
+    let (docs, other) = (table("docs"), table("other"));
+    let change = |id: u128, name: &str| {
+        let row = json!({ name: { "n": 1 } });
+        let edits = vec![FieldEdit::add(name, FieldPath::default(), row)];
+        SourceChange::new(ChangeId::from(id), edits, "ada", "test", Default::default())
+    };
+    let make = async |table: &Table, change: SourceChange| {
+        let proposal = table.propose(&change).await.unwrap();
+        table.commit(&change, &proposal).await.unwrap();
+    };
+    make(&docs, change(1, "a")).await;
+    let (regeneration, handle) = generation_of([docs.clone(), other.clone()]);
+    let _running = tokio::spawn(regeneration.run());
+    assert!(handle.next_run().await.is_good());
+    let proposal = docs.propose(&change(2, "b")).await.unwrap();
+    let base = async || {
+        let trial = handle.try_proposal(docs.name(), &proposal).await;
+        trial.unwrap().base
+    };
+    assert_eq!(base().await, Some(proposal.before.clone()));
+    make(&other, change(3, "c")).await;
+    assert_eq!(base().await, None);
 }
