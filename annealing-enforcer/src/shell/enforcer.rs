@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use control_plane_runtime::{Make, Runtime, SupervisedTask, catch_panic};
+use control_plane_runtime::{Runtime, SupervisedTask, catch_panic};
 use control_plane_store::{
     Store, contents::Contents, incarnations::Incarnations, record::Rewrites,
 };
@@ -186,7 +186,7 @@ impl<R: Runtime> Enforcer<R> {
         self.spawn_journal_writer(token, watch.rewrites(), entries);
         let (watch, sender) = (Arc::new(watch), self.sender.clone());
         let follow = move || Arc::clone(&watch).follow(sender.clone()).boxed();
-        let _following = self.beside("following intent", Arc::new(follow));
+        let _following = self.handle().beside("following intent", Arc::new(follow));
         let mut effects = Effects::default();
         let (now, config) = (self.runtime.now(), self.config.clone());
         let kinds = self.registry.configs();
@@ -246,14 +246,10 @@ impl<R: Runtime> Enforcer<R> {
     fn all_beside(&self, token: FencingToken) -> Vec<SupervisedTask> {
         let start = |(name, task): (&&'static str, &WhileOwner<R>)| {
             let (task, handle) = (task.clone(), self.handle());
-            self.beside(name, Arc::new(move || task(token, handle.clone())))
+            let make = move || task(token, handle.clone());
+            self.handle().beside(name, Arc::new(make))
         };
         self.while_owner.iter().map(start).collect()
-    }
-
-    fn beside(&self, name: &'static str, make: Make) -> SupervisedTask {
-        let reports = self.task_failures.of(&self.partition, name);
-        SupervisedTask::start(&self.runtime, reports, make)
     }
 
     fn spawn_journal_writer(

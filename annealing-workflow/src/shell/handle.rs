@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// Number of times that the records of an ended execution are read again for a restart.
-const READS: usize = 2;
+pub(super) const READS: usize = 2;
 
 pub(crate) type Answer<T> = oneshot::Sender<T>;
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use control_plane_runtime::{Runtime, timeout_at};
+use control_plane_runtime::{Make, Runtime, SupervisedTask, timeout_at};
 use control_plane_store::{
     Error, record,
     records::{By, Decision, Decisions, Stopped},
@@ -33,12 +33,20 @@ impl<R: Runtime> Handle<R> {
         self.ask(Input::Status).await
     }
 
-    /// The panics of tasks beside this process's ownership, one text per task: tasks of [`while_owner`], and the task
-    /// that follows newer incarnations. A task is listed until it has run well for 10 minutes or has ended.
+    /// The panics of tasks beside this process's ownership, one text per task: tasks of [`while_owner`], those that they
+    /// start [beside them](Self::beside), and the task that follows newer incarnations. A task is listed until it has run well for 10 minutes or has ended.
     ///
     /// [`while_owner`]: crate::EnforcerBuilder::while_owner
     pub fn task_failures(&self) -> Vec<String> {
         self.task_failures.all()
+    }
+
+    /// Starts a task beside this process's ownership. If it panics, it is started again, and listed in
+    /// [`task_failures`](Self::task_failures) under its name, which no other task has. It ends when the returned value is
+    /// dropped.
+    pub fn beside(&self, name: &'static str, make: Make) -> SupervisedTask {
+        let reports = self.task_failures.of(&self.partition, name);
+        SupervisedTask::start(&self.runtime, reports, make)
     }
 
     /// The number of times that each branch of the kernel was taken, for simulations and metrics.

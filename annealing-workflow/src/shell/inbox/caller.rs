@@ -19,6 +19,7 @@ use crate::{
     record::{AnswerRecord, Answered, Ended, InboxId, InboxRecord},
     shell::{
         AskError, Started, Workflows,
+        handle::READS,
         submit::{Submitted, submit},
     },
 };
@@ -103,17 +104,25 @@ impl<R: Runtime> Inbox<R> {
             execution: execution.clone(),
             word,
         };
-        match self.ask(asked.clone(), by.clone()).await {
+        let mut tries = 0..READS;
+        loop {
+            let said = self.ask(asked.clone(), by.clone()).await.map(drop);
             // It may have ended since the owner has looked.
-            Err(AskError::Refused(Refused::NotLive(_) | Refused::EndedAgain(_))) if restarts => {
-                let (store, partition) = (&*self.0.store, &self.0.partition);
-                let name = execution.to_string();
-                match record::load::<Ended>(store, partition, &name).await? {
-                    Some(_) => self.ask(asked, by).await.map(drop),
-                    None => Err(AskError::Unknown(execution.clone())),
-                }
+            let moved = matches!(
+                said,
+                Err(AskError::Refused(
+                    Refused::NotLive(_) | Refused::EndedAgain(_)
+                ))
+            );
+            if !(restarts && moved) || tries.next().is_none() {
+                return said;
             }
-            said => said.map(drop),
+            let (store, partition) = (&*self.0.store, &self.0.partition);
+            let name = execution.to_string();
+            let ended = record::load::<Ended>(store, partition, &name).await?;
+            if ended.is_none() {
+                return Err(AskError::Unknown(execution.clone()));
+            }
         }
     }
 

@@ -9,11 +9,11 @@ mod rests;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, pin::pin, sync::Arc};
 
 use annealing_enforcer::Handle as Enforcer;
 use annealing_workflow::intent::{CallNo, SettleReply, SettleRequest};
-use control_plane_runtime::{Kernel as _, Panic, Reports, Runtime, SupervisedTask};
+use control_plane_runtime::{Kernel as _, Runtime, SupervisedTask};
 use control_plane_store::records::{HeldField, Holder, Ledger};
 use futures::{
     FutureExt, Stream, StreamExt,
@@ -22,7 +22,7 @@ use futures::{
     stream::{self, FuturesUnordered},
 };
 use plugin_sdk::{Enforcement, Feed, FeedItem, Mono};
-use prodspec_model::{AssetId, IncarnationNo, PartitionId};
+use prodspec_model::{AssetId, IncarnationNo};
 use tokio::sync::{Mutex, watch};
 
 use self::kernel::{Effects, Event, Kernel};
@@ -52,16 +52,15 @@ impl Waits {
     pub(super) fn start<R: Runtime>(shared: &Arc<Shared<R>>, enforcer: &Enforcer<R>) -> Self {
         let (sender, inputs) = mpsc::unbounded();
         let (inputs, shared) = (Arc::new(Mutex::new(inputs)), shared.clone());
-        let (runtime, reports) = (shared.runtime.clone(), Reported(shared.partition.clone()));
-        let enforcer = enforcer.clone();
+        let feeds = enforcer.clone();
         let make = move || {
-            let session = Session::new(shared.clone(), enforcer.feed());
+            let session = Session::new(shared.clone(), feeds.feed());
             let inputs = inputs.clone();
             async move { session.run(&mut *inputs.lock().await).await }.boxed()
         };
         Self {
             inputs: sender,
-            _task: SupervisedTask::start(&runtime, reports, Arc::new(make)),
+            _task: enforcer.beside("waits for production", Arc::new(make)),
         }
     }
 
@@ -77,18 +76,6 @@ impl Waits {
         // After the end of the ownership there are no waits.
         let _ = self.inputs.unbounded_send(Input::Forget(wait));
     }
-}
-
-/// Says that the task has panicked.
-struct Reported(PartitionId);
-
-impl Reports for Reported {
-    fn panicked(&self, panic: &Panic, wait: Duration) {
-        let (partition, why) = (&self.0, panic.to_string());
-        tracing::error!(%partition, name = "waits for production", why, ?wait, "a task beside enforcement panicked; starting it again");
-    }
-
-    fn is_well(&self) {}
 }
 
 /// The answer to a question about a policy group.
