@@ -12,7 +12,8 @@ pub use crate::kernel::{CallNo, Made, PreparedEdit, SettleRequest, Settlement};
 #[async_trait]
 pub trait Intent: Send + Sync + 'static {
     /// Makes the changes of a step: all of them or none, and once under their id. Fields that another program holds are
-    /// refused, and held by this one from then on.
+    /// refused, and held by this one from then on. It must not block: it runs in a task beside the loop of the lane, not in
+    /// one that may block as those of functions.
     ///
     /// # Errors
     /// A permanent error if the changes are refused, a transient one if they can be tried again, an unknown one if they may

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use smallvec::{SmallVec, smallvec};
+
 /// The number of a machine in its workflow, in the order of the definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MachineNo(pub(super) u16);
@@ -13,6 +15,11 @@ impl MachineNo {
     pub(super) fn new(index: usize) -> Self {
         // A workflow has at most 1,000 machines.
         Self(index as u16)
+    }
+
+    /// The machine with this number.
+    pub(crate) fn of(number: u16) -> Self {
+        Self(number)
     }
 
     /// The number as an index into lists with an element per machine.
@@ -38,14 +45,15 @@ impl StateNo {
 /// The byte of a position that says whether the execution was cancelled.
 pub(super) const CANCELLED: usize = 0;
 
-/// The states of all machines of an execution, and whether cancelling it was asked for. It is all that guards see.
+/// The states of all machines of an execution, and whether cancelling it was asked for. It is all that guards see. Those of
+/// up to fifteen machines need no memory of their own.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Position(Vec<u8>);
+pub struct Position(SmallVec<[u8; 16]>);
 
 impl Position {
     /// Every machine in its first state, not cancelled.
     pub(super) fn first(machines: usize) -> Self {
-        Self(vec![0; machines + 1])
+        Self(smallvec![0; machines + 1])
     }
 
     /// The position with further machines in their first states.
@@ -55,8 +63,8 @@ impl Position {
         Self(places)
     }
 
-    pub(super) fn of(places: Vec<u8>) -> Self {
-        Self(places)
+    pub(super) fn of(places: impl IntoIterator<Item = u8>) -> Self {
+        Self(places.into_iter().collect())
     }
 
     pub(super) fn places(&self) -> &[u8] {

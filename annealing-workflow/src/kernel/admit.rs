@@ -34,7 +34,7 @@ impl Lane {
             Err(why) => self.enter(
                 now,
                 id,
-                Phase::Delayed(Why::NoDispatch(why)),
+                Phase::Delayed(Why::NoDispatch(why.into())),
                 Some(now.mono + AGAIN),
             ),
             Ok(dispatch) if !dispatch.is_go() => {

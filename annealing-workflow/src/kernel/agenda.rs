@@ -4,11 +4,34 @@ use std::collections::BTreeSet;
 
 use plugin_sdk::Mono;
 
-use super::{Lane, state::StepId};
+use super::{
+    Lane,
+    state::{ExecutionNo, StepId},
+};
+use crate::definition::MachineNo;
 
 /// The times, in order. The one of a step is [`Step::listed`](super::state::Step::listed).
 #[derive(Debug, Default)]
-pub(super) struct Agenda(BTreeSet<(Mono, StepId)>);
+pub(super) struct Agenda(BTreeSet<(Mono, OneWord)>);
+
+/// A step in one word, in the same order: executions that wait for times have one each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct OneWord(u64);
+
+impl OneWord {
+    /// A lane has fewer than 2^48 executions in its time.
+    fn of(step: StepId) -> Self {
+        Self(step.execution.0 << 16 | step.machine.index() as u64)
+    }
+
+    fn step(self) -> StepId {
+        let (execution, machine) = (ExecutionNo(self.0 >> 16), self.0 as u16);
+        StepId {
+            execution,
+            machine: MachineNo::of(machine),
+        }
+    }
+}
 
 impl Agenda {
     /// The earliest time of all.
@@ -20,7 +43,7 @@ impl Agenda {
     pub(super) fn pop(&mut self, now: Mono) -> Option<StepId> {
         let &(_, step) = self.0.first().filter(|(at, _)| *at <= now)?;
         self.0.pop_first();
-        Some(step)
+        Some(step.step())
     }
 }
 
@@ -36,10 +59,10 @@ impl Lane {
             return;
         }
         if let Some(before) = before {
-            self.agenda.0.remove(&(before, id));
+            self.agenda.0.remove(&(before, OneWord::of(id)));
         }
         if let Some(at) = at {
-            self.agenda.0.insert((at, id));
+            self.agenda.0.insert((at, OneWord::of(id)));
         }
     }
 }

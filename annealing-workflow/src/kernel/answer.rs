@@ -256,13 +256,11 @@ impl Lane {
             execution.context.contains_key(&id.machine),
             !answer.context.is_empty(),
         );
-        match has {
-            true => drop(
-                execution
-                    .context
-                    .insert(id.machine, (order, answer.context.clone())),
-            ),
-            false => drop(execution.context.remove(&id.machine)),
+        if has {
+            let context = (order, answer.context.clone());
+            execution.context.insert(id.machine, context);
+        } else if had {
+            execution.context.remove(&id.machine);
         }
         if !has && !had && answer.output.is_null() {
             return;

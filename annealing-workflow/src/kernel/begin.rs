@@ -72,7 +72,9 @@ impl Lane {
         let steps = &mut execution.steps;
         let step = steps.at_or_insert(id.machine, || Step::new((now.mono, now.wall)));
         step.begin(class);
-        step.rare.expires = action.deadline.map(|time| now.mono + time);
+        if let Some(time) = action.deadline {
+            step.rare.expires = Some(now.mono + time);
+        }
         let mut over = false;
         if let Some(most) = action.at_most {
             let begun = step.rare.begun.entry(state.clone()).or_default();
@@ -93,7 +95,7 @@ impl Lane {
             && let Some(child) = step.rare.older_child.clone()
         {
             if self.is_live(&child) {
-                return self.enter(now, id, Phase::Child(child), None);
+                return self.enter(now, id, Phase::Child(Box::new(child)), None);
             }
             if let Some(step) = self.step_mut(id) {
                 step.rare.older_child = None;
@@ -358,14 +360,17 @@ impl Step {
     fn begin(&mut self, class: Class) {
         self.class = class;
         self.failures = 0;
-        self.rare.error = None;
         self.settles_until = None;
         self.tries = 0;
-        self.rare.needs.clear();
-        self.rare.rounds = 0;
-        self.rare.untold = 0;
         self.incarnation = None;
         self.under_way = false;
+        if let Some(rare) = self.rare.present() {
+            rare.error = None;
+            rare.expires = None;
+            rare.needs.clear();
+            rare.rounds = 0;
+            rare.untold = 0;
+        }
     }
 }
 

@@ -224,9 +224,14 @@ impl Lane {
             return;
         };
         step.failures = 0;
-        step.rare.error = None;
         step.uncertain = false;
-        step.rare.untold = 0;
+        if let Some(rare) = step.rare.present() {
+            rare.error = None;
+            rare.untold = 0;
+            // There are no more attempts. The wait for the assets has a time of its own.
+            rare.expires = None;
+            rare.needs.clear();
+        }
         step.incarnation = latest.or(step.incarnation);
         let (mut edits, mut starts) = (Vec::new(), Vec::new());
         if let Some(edit) = &mut step.edit {

@@ -42,7 +42,7 @@ impl Lane {
             Phase::Dispatching(call) => {
                 self.calls.remove(&call);
                 out.calls.push(Call::Abandon(call));
-                let why = Why::NoDispatch("the dispatch stack has not answered in time".to_owned());
+                let why = Why::NoDispatch("the dispatch stack has not answered in time".into());
                 let again = now.mono + super::DISPATCH;
                 self.enter(now, id, Phase::Delayed(why), Some(again));
             }

@@ -15,6 +15,7 @@ use super::{
     by_machine::ByMachine,
     event::{CommitNo, Effects},
     log::LogHead,
+    sparse::Sparse,
     state::{About, Execution, ExecutionNo, Phase, Step, StepId, Why},
     watch::RecoveredWatch,
 };
@@ -273,8 +274,12 @@ impl Execution {
         if stored.live.cancelled.is_some() {
             position.cancel();
         }
+        let mut id = stored.id;
+        if id.workflow == *stored.workflow.name() {
+            id.workflow = stored.workflow.name().clone();
+        }
         Self {
-            id: stored.id,
+            id,
             workflow: stored.workflow,
             live: stored.live,
             input: stored.input,
@@ -282,7 +287,7 @@ impl Execution {
             position,
             start: None,
             steps: ByMachine::default(),
-            context: BTreeMap::new(),
+            context: Sparse::default(),
             transitions: 0,
             log: LogHead::of(&stored.log),
             taken_over: true,
@@ -324,7 +329,7 @@ impl Step {
         let wait = record.wait.map(|wait| wait.ends_at(now));
         let (phase, alarm) = match (&record.call, &record.child, record.does) {
             (Some(call), ..) => (Phase::Fencing(call.counts), Some(call.until.ends_at(now))),
-            (_, Some(child), _) => (Phase::Child(child.clone()), None),
+            (_, Some(child), _) => (Phase::Child(Box::new(child.clone())), None),
             (.., Does::Unsettled) => (Phase::Unsettled, None),
             (.., Does::Poisoned) => (Phase::Poisoned, None),
             (.., Does::Asks) => (Phase::Asking, None),

@@ -84,7 +84,7 @@ impl Lane {
             }
             Phase::Child(child) => {
                 self.cancel_child(now, &child, out);
-                older_child = Some(child);
+                older_child = Some(*child);
             }
             Phase::Editing(call) | Phase::Settling(call) => self.drop_call(call, out),
             _ => {}
@@ -97,7 +97,7 @@ impl Lane {
         execution
             .position
             .set(id.machine, crate::definition::StateNo::FIRST);
-        if !keeps {
+        if !keeps && execution.context.contains_key(&id.machine) {
             execution.context.remove(&id.machine);
         }
         let machine = execution.machine_name(id.machine).clone();

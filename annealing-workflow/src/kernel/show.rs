@@ -128,7 +128,10 @@ impl Lane {
                 WaitFor::Missing(name.to_string()),
                 format!("`{name}` is not registered"),
             ),
-            Phase::Child(child) => (WaitFor::Child(child.clone()), format!("the end of {child}")),
+            Phase::Child(child) => (
+                WaitFor::Child((**child).clone()),
+                format!("the end of {child}"),
+            ),
         };
         let (mono, wall) = step.since;
         Some(Wait {
@@ -232,7 +235,7 @@ fn delayed(why: &Why, step: &Step) -> (WaitFor, String) {
             let what = WaitFor::Rule(assets.collect());
             (what, rules.collect::<Vec<_>>().join("; "))
         }
-        Why::NoDispatch(why) => (WaitFor::Rule(Vec::new()), why.clone()),
+        Why::NoDispatch(why) => (WaitFor::Rule(Vec::new()), why.to_string()),
         Why::Rate(key) => (WaitFor::Time, format!("the rate `{}` is used up", key.0)),
         Why::OlderRun => (
             WaitFor::Time,

@@ -18,6 +18,11 @@ impl<T: Empty> Sparse<T> {
         Self((value != *T::empty()).then(|| Box::new(value)))
     }
 
+    /// The value, unless it is surely the default one. Setting fields of it to their defaults takes no memory.
+    pub(super) fn present(&mut self) -> Option<&mut T> {
+        self.0.as_deref_mut()
+    }
+
     #[cfg(test)]
     pub(super) fn takes_memory(&self) -> bool {
         self.0.is_some()

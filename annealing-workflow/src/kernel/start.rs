@@ -137,7 +137,8 @@ impl Lane {
             let chain = starting.chain.join(" > ");
             return Err(Refused::Loop { chain });
         }
-        let id = self.next_id(&starting.start.workflow);
+        // Executions of a workflow share its name in memory.
+        let id = self.next_id(starting.workflow.name());
         if let Some(changed) = &starting.changed {
             out.records
                 .push(Record::Changed(id.clone(), changed.clone()));
@@ -263,7 +264,7 @@ impl Lane {
                 id: child,
                 outcome: None,
                 ..
-            }) => self.enter(now, id, Phase::Child(child), None),
+            }) => self.enter(now, id, Phase::Child(Box::new(child)), None),
             Ok(Reply::Started {
                 id: child,
                 outcome: Some(outcome),
@@ -274,7 +275,7 @@ impl Lane {
                 self.missing(now, id, name);
             }
             Err(Refused::TooMany(_)) => {
-                let why = super::state::Why::NoDispatch("too many executions are live".to_owned());
+                let why = super::state::Why::NoDispatch("too many executions are live".into());
                 self.enter(
                     now,
                     id,
@@ -311,7 +312,7 @@ impl Lane {
         let Some(execution) = self.live.get(&no) else {
             return;
         };
-        let waits = |step: &Step| matches!(&step.phase, Phase::Child(it) if it == child);
+        let waits = |step: &Step| matches!(&step.phase, Phase::Child(it) if **it == *child);
         let machine = execution.steps.iter().find(|(_, step)| waits(step));
         let Some((machine, _)) = machine else {
             return;

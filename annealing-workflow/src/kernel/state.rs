@@ -62,8 +62,7 @@ pub(super) struct Execution {
     pub(super) start: Option<Box<Step>>,
     /// The machines whose first action has begun.
     pub(super) steps: ByMachine<Step>,
-    /// The entries of the context that each machine left. Those with greater numbers were left later.
-    pub(super) context: BTreeMap<MachineNo, (u32, Map<String, Value>)>,
+    pub(super) context: Sparse<Contexts>,
     /// Number of transitions of all machines, restarts included.
     pub(super) transitions: u32,
     pub(super) log: LogHead,
@@ -73,6 +72,16 @@ pub(super) struct Execution {
     /// The commit of its start. No function is called before it is durable: a call that ends the owner would leave no
     /// trace, and a program that asks for the start again would end the next owner.
     pub(super) started_in: CommitNo,
+}
+
+/// The entries of the context that each machine left. Those with greater numbers were left later.
+pub(super) type Contexts = BTreeMap<MachineNo, (u32, Map<String, Value>)>;
+
+impl Empty for Contexts {
+    fn empty() -> &'static Self {
+        static EMPTY: Contexts = Contexts::new();
+        &EMPTY
+    }
 }
 
 /// The assets that an execution is about. Most are about none.
@@ -199,7 +208,7 @@ pub(super) enum Phase {
     /// A function or a workflow with this name is not registered.
     Missing(Arc<str>),
     /// A child execution is live.
-    Child(ExecutionId),
+    Child(Box<ExecutionId>),
     /// An edit of a source is being made.
     Editing(CallNo),
     /// The assets that an edit changed are not in sync yet. The alarm is the end of the time for it.
@@ -220,7 +229,7 @@ pub(super) enum Why {
     /// The dispatch stack delays it.
     Delays(Vec<Delay>),
     /// The dispatch stack has not answered.
-    NoDispatch(String),
+    NoDispatch(Box<str>),
     /// A rate is used up.
     Rate(plugin_sdk::Key),
     /// The call of an older run may still take effect.

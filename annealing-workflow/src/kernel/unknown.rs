@@ -274,7 +274,7 @@ impl Lane {
                 if expired {
                     return self.out_of_time(now, id);
                 }
-                let why = Why::NoDispatch("the dispatch stack has not answered in time".to_owned());
+                let why = Why::NoDispatch("the dispatch stack has not answered in time".into());
                 self.enter(
                     now,
                     id,

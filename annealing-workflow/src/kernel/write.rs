@@ -105,7 +105,7 @@ impl Lane {
             uncertain: step.uncertain,
             edit: step.edit.clone(),
             child: match &step.phase {
-                Phase::Child(child) => Some(child.clone()),
+                Phase::Child(child) => Some((**child).clone()),
                 _ => None,
             },
             older_child: step.rare.older_child.clone(),

@@ -266,15 +266,25 @@ impl<R: Runtime> Calls<R> {
             let _ = self.sender.unbounded_send(Input::Answered(event));
             return;
         }
+        let task = self.task(no, made);
+        self.workflows.runtime.spawn_call(task);
+    }
+
+    /// The task of a call, which hands its answer to the loop.
+    pub(super) fn task(
+        &mut self,
+        no: CallNo,
+        made: impl Future<Output = Event> + Send + 'static,
+    ) -> BoxFuture<'static, ()> {
         let (made, handle) = abortable(made);
         self.in_flight.insert(no, InFlight::Task(handle));
         let sender = self.sender.clone();
-        self.workflows.runtime.spawn_call(Box::pin(async move {
+        Box::pin(async move {
             if let Ok(event) = made.await {
                 // The ownership may have ended meanwhile.
                 let _ = sender.unbounded_send(Input::Answered(event));
             }
-        }));
+        })
     }
 
     /// Polls a call once in the loop. `None`: it has no answer yet.

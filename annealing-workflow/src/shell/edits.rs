@@ -21,7 +21,7 @@ impl<R: Runtime> Calls<R> {
     pub(super) fn edit(&mut self, no: CallNo, edit: PreparedEdit) {
         let intent = self.intent.clone();
         let (workflows, sender) = self.keys();
-        self.spawn(no, async move {
+        let made = self.task(no, async move {
             let mut answer = match intent {
                 Some(intent) => intent.edit(&edit).await,
                 None => Err(plugin::Error::permanent(NO_INTENT)),
@@ -34,6 +34,7 @@ impl<R: Runtime> Calls<R> {
             }
             Event::Edited(no, answer)
         });
+        self.workflows.runtime.spawn(made);
     }
 
     /// Hands a wait to the port, which tells its end to the loop. Until then it is a number in `in_flight`.

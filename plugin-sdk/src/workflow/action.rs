@@ -227,8 +227,8 @@ impl Action {
         self
     }
 
-    /// Waits, for at most `time`, until the assets that the answer's edits change are in sync. Adds the outcomes
-    /// `overwritten`, `rolled_back` and `expired`.
+    /// Waits, for at most `time` after the edits of the answer are made, until the assets that they change are in sync. Adds
+    /// the outcomes `overwritten`, `rolled_back` and `expired`.
     #[must_use]
     pub fn settles(mut self, time: Duration) -> Self {
         self.settles = Some(time);
@@ -239,8 +239,9 @@ impl Action {
         ])
     }
 
-    /// Sets the time for all attempts together, after which the outcome is `failed`. Default: 24 hours. A question has
-    /// no deadline unless it is set here; after it the outcome is `expired`, which this adds.
+    /// Sets the time for all attempts together, after which the outcome is `failed`. Default: 24 hours. The wait for the assets
+    /// of an edit has [a time of its own](Self::settles), which begins when the edit is made. A question has no deadline
+    /// unless it is set here; after it the outcome is `expired`, which this adds.
     #[must_use]
     pub fn deadline(mut self, time: Duration) -> Self {
         self.deadline = Some(time);

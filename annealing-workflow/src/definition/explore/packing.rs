@@ -111,7 +111,7 @@ impl Packing {
 
     /// The states alone, one byte each.
     pub(super) fn position(&self, words: &[u64]) -> Position {
-        Position::of(self.places.iter().map(|field| field.get(words)).collect())
+        Position::of(self.places.iter().map(|field| field.get(words)))
     }
 }
 

@@ -181,6 +181,42 @@ fn r36_overwritten_rolled_back_and_expired_are_outcomes_of_their_own() {
     assert_eq!(end(None).as_str(), "expired");
 }
 
+/// The deadline of an action, 24 hours unless it says otherwise, is for its attempts. A rollout that carries an edit may
+/// take days.
+#[test]
+fn r36_wait_for_assets_outlasts_the_deadline_of_the_attempts() {
+    let day = Duration::from_secs(24 * 3_600);
+    let workflow = Workflow::new("schema")
+        .machine(Machine::calls("expand", "set-schema").settles(3 * day))
+        .ends_well(is("expand", "done"))
+        .ends_badly(is(
+            "expand",
+            ["failed", "expired", "overwritten", "rolled_back"],
+        ))
+        .build()
+        .unwrap();
+    let mut world = World::new([workflow], [editor("set-schema")]);
+    world.start("schema", "3");
+    world.sync();
+    world.answer("set-schema", Ok(edit("version", 2, 3).done()));
+    world.sync();
+    world.edited(made());
+    world.sync();
+    assert!(world.rests_without_memory("schema", "3"));
+    world.pass(day + Duration::from_secs(1));
+    world.crash();
+    world.sync();
+    world.settled(Err(plugin::Error::transient("no incarnation")));
+    world.sync();
+    world.pass(day);
+    world.sync();
+    assert_eq!(world.outcome("schema", "3"), None);
+    world.pass(day);
+    assert_eq!(world.outcome("schema", "3"), Some(Outcome::Failed));
+    let states = &world.ended("schema", "3").states;
+    assert_eq!(states[&"expand".into()].as_str(), "expired");
+}
+
 #[test]
 fn r34_restore_puts_back_what_was_edited_field_by_field() {
     let mut world = migration();
@@ -329,7 +365,11 @@ fn r34_edit_that_may_have_been_made_is_not_called_failed_by_a_clock() {
     world.pass(Duration::from_secs(20));
     world.sync();
     world.edited(made());
-    // It is made, and the time for its assets is over.
+    // It is made, and its assets have their own time.
+    world.sync();
+    world.pass(Duration::from_secs(890));
+    assert_eq!(world.outcome("schema", "3"), None);
+    world.pass(Duration::from_secs(20));
     let states = world.ended("schema", "3").states.clone();
     assert_eq!(states[&"expand".into()].as_str(), "expired");
 }

@@ -267,7 +267,9 @@ fn waiting_execution_takes_little_memory() {
         assert_eq!(one.steps.room(), 1, "none for steps that have not begun");
         assert!(one.steps.values().all(|step| !step.rare.takes_memory()));
         assert!(Arc::ptr_eq(&one.live.origin, &other.live.origin));
+        let names = [one, other].map(|it| it.id.workflow.as_str().as_ptr());
+        assert_eq!(names[0], names[1], "the name of the workflow is shared");
         world.crash();
     }
-    assert!(size_of::<Execution>() <= 288 && size_of::<Step>() <= 168);
+    assert!(size_of::<Execution>() <= 264 && size_of::<Step>() <= 152);
 }

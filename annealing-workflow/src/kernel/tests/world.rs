@@ -342,6 +342,16 @@ impl World {
     }
 
     /// The functions that are called now, sorted.
+    /// Whether no step of a live execution has memory for what it has only around its attempts.
+    pub(super) fn rests_without_memory(&self, workflow: &str, key: &str) -> bool {
+        let name = (workflow.into(), key.into());
+        let execution = &self.kernel.live[&self.kernel.keys[&name]];
+        execution
+            .steps
+            .values()
+            .all(|step| !step.rare.takes_memory())
+    }
+
     pub(super) fn called(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.calls.values().map(|call| &*call.function).collect();
         names.sort_unstable();
