@@ -1,10 +1,6 @@
 //! The builder of a control plane, with a method for each part.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, atomic::AtomicBool},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use annealing_enforcer::{Config, Enforcer, EnforcerBuilder, Plugin};
 use annealing_strategist::{Strategist, StrategistBuilder, policy::NoStall};
@@ -431,7 +427,6 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
             strategist,
             workflows,
             executions: self.executions,
-            sealed: AtomicBool::new(false),
             keep: self.keep,
             owned: watch::Sender::new(None),
             desk: watch::Sender::new(None),

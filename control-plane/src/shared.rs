@@ -1,6 +1,6 @@
 //! What the parts of one control plane share: its handles, generation, rollouts and retention all work on it.
 
-use std::sync::{Arc, atomic::AtomicBool};
+use std::sync::Arc;
 
 use annealing_strategist::{Handle as Rollouts, Strategist};
 use annealing_workflow::{Executions, Workflows};
@@ -19,8 +19,6 @@ pub(crate) struct Shared<R> {
     pub(crate) incarnations: Arc<Incarnations<dyn Store>>,
     pub(crate) pipeline: Pipeline,
     pub(crate) strategist: Arc<Strategist<R>>,
-    /// Whether an incarnation was seen in the store.
-    pub(crate) sealed: AtomicBool,
     /// Number of newest incarnations that are kept.
     pub(crate) keep: usize,
     /// Handle to generation; `None` while this process does not own the partition.

@@ -9,10 +9,7 @@ mod operations;
 mod port;
 mod settled;
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use annealing_enforcer::Handle as Enforcement;
 use annealing_workflow::{Handle as Lane, Inbox};
@@ -103,9 +100,8 @@ impl<R: Runtime> Handle<R> {
     /// The lane, if it is running in this process.
     async fn here(&self) -> Result<Option<Lane<R>>, handle::Error> {
         // Executions work on intent, so there are none before the first incarnation. From then on there always is one.
-        if !self.shared.sealed.load(Ordering::Relaxed) {
-            self.latest().await?;
-            self.shared.sealed.store(true, Ordering::Relaxed);
+        if !self.shared.incarnations.any().await? {
+            return Err(handle::Error::NoIncarnation(self.shared.partition.clone()));
         }
         Ok(self.shared.executions.running())
     }

@@ -117,6 +117,14 @@ impl<S: Store + ?Sized> Incarnations<S> {
         Ok(head)
     }
 
+    /// Whether something was sealed. Asks the store until it is so: the incarnation in force stays.
+    ///
+    /// # Errors
+    /// As for [`Incarnations::head`].
+    pub async fn any(&self) -> Result<bool, Error> {
+        Ok(self.lock().known.is_some() || self.head().await?.is_some())
+    }
+
     /// Loads the incarnation in force, with its assets. `None` means that nothing was sealed yet.
     ///
     /// # Errors
