@@ -118,7 +118,7 @@ impl Lane {
         // A pause lets what is under way go on, and the rounds of one attempt.
         if paused && !step.goes_on_in_a_pause() {
             self.freed.extend(woken);
-            return self.enter(now, id, Phase::Due, None);
+            return self.pauses(now, id);
         }
         let (held, mut wanted) = (step.rare.claims.clone(), step.rare.wanted.clone());
         // What the execution took at its start serves its steps too.
@@ -199,9 +199,9 @@ impl Lane {
         let repeat = function.info.repeat;
         let takes_old_calls = function.info.guard == Guard::Advisory && repeat != Repeat::Safe;
         let waits = execution.taken_over || execution.started_in > self.durable;
-        let time = execution
-            .action(id.machine)
-            .and_then(|action| action.attempt_deadline);
+        let action = execution.action(id.machine);
+        let time = action.and_then(|action| action.attempt_deadline);
+        let in_all = action.and_then(|action| action.deadline);
         let Some(step) = execution.steps.at_mut(id.machine) else {
             return;
         };
@@ -210,6 +210,7 @@ impl Lane {
         (step.rare.due, step.rare.let_go) = (None, None);
         step.incarnation = step.incarnation.or(latest);
         let until = now.mono + time.unwrap_or(function.info.deadline);
+        step.rare.expires = step.rare.expires.or(in_all.map(|time| now.mono + time));
         let expires = step.rare.expires.filter(|expires| *expires > now.mono);
         let until = expires.map_or(until, |expires| until.min(expires));
         if repeat != Repeat::Safe {

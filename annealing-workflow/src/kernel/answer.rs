@@ -141,11 +141,12 @@ impl Lane {
         if edits && !self.gathers(id) {
             return self.begin_edit(now, id, &answer, out);
         }
+        let starts = answer.starts.clone();
+        self.start_all(now, id, starts, out);
         match edits {
             true => self.gather(now, id, &answer),
             false => self.conclude(now, id, &answer.outcome),
         }
-        self.start_all(now, id, answer.starts, out);
     }
 
     /// Starts the executions of an answer.
@@ -372,8 +373,8 @@ impl Lane {
         Ok(())
     }
 
-    /// Starts an execution for the answer of a step. Without a key it gets one of the step, the transition and the place
-    /// `n` in the answer, so that it is started once.
+    /// Starts an execution for the answer of a step, before the step goes on. Without a key it gets one of the step, the number
+    /// of its transitions and the place `n` in the answer, so that it is started once.
     fn start_from(&mut self, now: Now, id: StepId, n: usize, mut start: Start, out: &mut Effects) {
         let Some(execution) = self.live.get(&id.execution) else {
             return;

@@ -72,7 +72,8 @@ impl Lane {
         let steps = &mut execution.steps;
         let step = steps.at_or_insert(id.machine, || Step::new((now.mono, now.wall)));
         step.begin(class);
-        if let Some(time) = action.deadline {
+        // Attempts have their time from the first one on: delays and pauses before it do not count.
+        if let Some(time) = action.deadline.filter(|_| !action.task.goes_on()) {
             step.rare.expires = Some(now.mono + time);
         }
         let mut over = false;
@@ -146,12 +147,8 @@ impl Lane {
         let function = function.clone();
         let not_before = step.rare.not_before.filter(|at| *at > now.mono);
         let (suspect, under_way) = (step.suspect, step.under_way);
-        let action = execution.action(id.machine);
-        let deadline = action.and_then(|action| action.deadline);
         if let Some(step) = self.step_mut(id) {
             step.rare.due.get_or_insert((now.mono, now.wall));
-            // The time in which the function was not registered does not count.
-            step.rare.expires = step.rare.expires.or(deadline.map(|time| now.mono + time));
         }
         if let Some(at) = not_before {
             return self.enter(now, id, Phase::Delayed(Why::OlderRun), Some(at));
@@ -168,12 +165,20 @@ impl Lane {
             return self.queue(now, id);
         }
         if paused {
-            return self.enter(now, id, Phase::Due, None);
+            return self.pauses(now, id);
         }
         match self.settings.dispatches && !self.has_its_turn(now, id) {
             true => self.ask_dispatch(now, id, out),
             false => self.queue(now, id),
         }
+    }
+
+    /// Keeps a step due until its execution is resumed. The time for its attempts does not run meanwhile.
+    pub(super) fn pauses(&mut self, now: Now, id: StepId) {
+        if let Some(rare) = self.step_mut(id).and_then(|step| step.rare.present()) {
+            rare.expires = None;
+        }
+        self.enter(now, id, Phase::Due, None);
     }
 
     /// Whether a step has waited only for its turn at a rate since the dispatch stack let it go, not long ago and for the
@@ -209,7 +214,7 @@ impl Lane {
         match task {
             Task::Restore { machines } => self.put_back(now, id, machines, out),
             Task::Edit { machines } => self.make_gathered(now, id, machines, out),
-            Task::Start { .. } if paused => self.enter(now, id, Phase::Due, None),
+            Task::Start { .. } if paused => self.pauses(now, id),
             Task::Start { workflow } => self.start_child(now, id, workflow, out),
             Task::Call { .. } | Task::Ask { .. } | Task::Wait { .. } => {}
         }
@@ -274,7 +279,7 @@ impl Lane {
             true => step.under_way || step.uncertain,
             false => step.may_have_effect(),
         };
-        let has_begun = step.tries > u32::from(unmade);
+        let has_begun = step.tries > u32::from(unmade) || step.open_edit().is_some();
         let keep = may_have_effect || step.phase == Phase::Poisoned || (has_begun && !cancelled);
         let phase = step.phase.clone();
         if let Phase::Child(child) = phase {
@@ -322,6 +327,9 @@ impl Lane {
         self.enter(now, id, Phase::Due, None);
         if let Some(step) = self.step_mut(id) {
             step.tries -= 1;
+            if step.tries == 0 {
+                step.rare.expires = None;
+            }
         }
         self.changed(id);
     }

@@ -55,6 +55,10 @@ impl<T> ByMachine<T> {
         self.0.iter().map(|(machine, value)| (*machine, value))
     }
 
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (MachineNo, &mut T)> {
+        self.0.iter_mut().map(|(machine, value)| (*machine, value))
+    }
+
     pub(super) fn machines(&self) -> impl Iterator<Item = MachineNo> {
         self.0.iter().map(|(machine, _)| *machine)
     }

@@ -27,9 +27,12 @@ const EDIT_SELDOM: std::time::Duration = std::time::Duration::from_secs(300);
 /// Time until it is looked at again whether an edit that is to be undone is made.
 const UNDER_WAY: std::time::Duration = std::time::Duration::from_secs(1);
 
+/// How the names of holders begin that are executions.
+pub(crate) const HOLDER: &str = "execution/";
+
 /// The holder of the fields that an execution has set.
 pub(crate) fn holder(execution: &plugin_sdk::operation::ExecutionId) -> Holder {
-    format!("execution/{execution}").into()
+    format!("{HOLDER}{execution}").into()
 }
 
 impl Lane {
@@ -49,6 +52,8 @@ impl Lane {
         edit.blast_radius = radius(execution, id);
         if let Some(step) = execution.steps.at_mut(id.machine) {
             step.failures = 0;
+            step.under_way = false;
+            edit.before = step.made();
             step.edit = Some(Box::new(edit));
         }
         self.make_edit(now, id, out);
@@ -65,6 +70,9 @@ impl Lane {
         let Some(execution) = self.live.get_mut(&id.execution) else {
             return;
         };
+        if execution.live.paused.is_some() {
+            return self.pauses(now, id);
+        }
         let numbers: Vec<_> = machines
             .iter()
             .filter_map(|name| execution.workflow.machine_no(name))
@@ -77,9 +85,8 @@ impl Lane {
             return self.enter(now, id, Phase::Delayed(Why::Edits), Some(again));
         }
         let edits = numbers.iter().filter_map(|machine| {
-            let made = execution.steps.at(*machine)?.edit.as_ref()?;
-            made.assets.as_ref()?;
-            Some(made.edits.iter().rev().map(reversed))
+            let made = execution.steps.at(*machine)?.made();
+            Some(made.into_iter().rev().filter_map(reversed))
         });
         let done = StateName::from(StateName::DONE);
         let mut edit = StepEdit::new(change_id(execution, id), &done);
@@ -337,9 +344,8 @@ pub(super) fn radius(execution: &Execution, id: StepId) -> Option<u32> {
     execution.action(id.machine)?.blast_radius
 }
 
-/// The edit that undoes another one.
-fn reversed(made: &SourceEdit) -> SourceEdit {
-    let mut back = made.clone();
-    std::mem::swap(&mut back.edit.was, &mut back.edit.to);
-    back
+/// The edit that undoes another one. `None`: the field has its first value again.
+fn reversed(mut made: SourceEdit) -> Option<SourceEdit> {
+    std::mem::swap(&mut made.edit.was, &mut made.edit.to);
+    (made.edit.was != made.edit.to).then_some(made)
 }

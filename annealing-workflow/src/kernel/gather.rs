@@ -10,7 +10,7 @@ use super::{
     Lane,
     edit::{change_id, radius},
     event::Effects,
-    state::{Execution, Phase, StepId},
+    state::{Execution, StepId},
 };
 use crate::record::StepEdit;
 
@@ -130,7 +130,7 @@ impl Lane {
             return;
         };
         if execution.live.paused.is_some() {
-            return self.enter(now, id, Phase::Due, None);
+            return self.pauses(now, id);
         }
         let mut all = StepEdit::new(change_id(execution, id), &StateName::from(StateName::DONE));
         all.blast_radius = radius(execution, id);
@@ -143,6 +143,7 @@ impl Lane {
             return self.conclude(now, id, &all.outcome);
         }
         if let Some(step) = execution.steps.at_mut(id.machine) {
+            all.before = step.made();
             step.edit = Some(Box::new(all));
         }
         self.make_edit(now, id, out);

@@ -55,7 +55,7 @@ use plugin_sdk::{
 };
 use prodspec_model::{Digest, IncarnationNo};
 
-pub(crate) use self::edit::holder;
+pub(crate) use self::edit::{HOLDER, holder};
 use self::{
     agenda::Agenda,
     inbox::{Answering, Given},

@@ -172,6 +172,7 @@ impl Lane {
                 interrupted.push(id);
             }
         }
+        execution.restore_classes();
         execution.take_outputs(outputs);
         if let Some(key) = &execution.live.key {
             self.keys
@@ -295,6 +296,16 @@ impl Execution {
         }
     }
 
+    /// Gives the steps the classes that they began with.
+    fn restore_classes(&mut self) {
+        let goes_on = self.transitions > 0;
+        for (machine, step) in self.steps.iter_mut() {
+            let action = self.workflow.action(machine, self.position.state(machine));
+            let cleans_up = action.is_some_and(|action| action.cleans_up);
+            step.class = Class::of(&self.live.origin.cause, goes_on, cleans_up);
+        }
+    }
+
     /// Takes in what machines have left for each other.
     fn take_outputs(&mut self, outputs: BTreeMap<MachineName, Output>) {
         for (name, output) in outputs {
@@ -316,6 +327,7 @@ impl Step {
         step.attempt = record.attempt;
         step.failures = record.failures;
         step.rare.deaths = record.deaths;
+        step.suspect = record.deaths > 0;
         step.rare.error = record.error.clone();
         step.tries = record.tries;
         step.rare.claims = record.claims.clone();

@@ -105,6 +105,13 @@ impl Lane {
                 WaitFor::Missing(name.to_owned()),
                 format!("`{name}` is not registered"),
             ),
+            Phase::Fencing(_) if step.uncertain && self.has_probe(execution, machine) => (
+                WaitFor::Time,
+                format!(
+                    "the next question to the probe about attempt {}; or settle it",
+                    step.attempt
+                ),
+            ),
             Phase::Fencing(_) => (
                 WaitFor::Time,
                 format!(
@@ -112,7 +119,7 @@ impl Lane {
                     step.attempt
                 ),
             ),
-            Phase::Delayed(_) if step.is_open_for_a_word() => (
+            Phase::Delayed(_) if step.is_open_for_a_word(false) => (
                 WaitFor::Time,
                 "the next attempt, because it is not known whether the edit is made; or settle it"
                     .to_owned(),

@@ -8,7 +8,7 @@ use std::{
 use jiff::Timestamp;
 use plugin_sdk::{
     Claim, Class, Delay, Mono, Now,
-    operation::{AssetRun, EffectKey, ExecutionId, Requirement},
+    operation::{AssetRun, EffectKey, ExecutionId, Requirement, SourceEdit},
     workflow::{Action, MachineName, StateName},
 };
 use prodspec_model::IncarnationNo;
@@ -243,11 +243,20 @@ impl Step {
     }
 
     /// Whether a person may say what has happened: nothing is in flight, and it is not known whether the last call or the
-    /// edit took effect.
-    pub(super) fn is_open_for_a_word(&self) -> bool {
+    /// edit took effect. `probed`: the function has a probe, which has not found out yet.
+    pub(super) fn is_open_for_a_word(&self, probed: bool) -> bool {
         let may_be_edited = self.uncertain && self.edit_may_come();
-        self.phase == Phase::Unsettled
-            || may_be_edited && matches!(self.phase, Phase::Delayed(Why::Failed))
+        match &self.phase {
+            Phase::Unsettled => true,
+            Phase::Delayed(Why::Failed) => may_be_edited,
+            Phase::Fencing(_) => self.uncertain && probed,
+            _ => false,
+        }
+    }
+
+    /// What the machine has changed so far.
+    pub(super) fn made(&self) -> Vec<SourceEdit> {
+        self.edit.as_deref().map(StepEdit::made).unwrap_or_default()
     }
 
     /// The changes of intent that the present action has yet to make or to wait for.

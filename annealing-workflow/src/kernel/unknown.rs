@@ -10,9 +10,12 @@ use plugin_sdk::{
 use super::{
     Bug, Function, Lane,
     event::{Call, CallNo, Effects},
-    state::{Phase, StepId, Why},
+    state::{Execution, Phase, StepId, Why},
 };
-use crate::record::{Entry, What};
+use crate::{
+    definition::MachineNo,
+    record::{Entry, What},
+};
 
 /// Time until a probe is asked again.
 const PROBE_AGAIN: std::time::Duration = std::time::Duration::from_secs(5);
@@ -22,6 +25,17 @@ const MISSING: std::time::Duration = std::time::Duration::from_secs(60);
 const NEXT_SUSPECT: std::time::Duration = std::time::Duration::from_secs(10);
 
 impl Lane {
+    /// Whether the function of a machine's action has a probe.
+    pub(super) fn has_probe(&self, execution: &Execution, machine: MachineNo) -> bool {
+        match execution.action(machine).map(|action| &action.task) {
+            Some(Task::Call { function }) => {
+                let function = self.settings.functions.get(function);
+                function.is_some_and(|function| function.has_probe)
+            }
+            _ => false,
+        }
+    }
+
     /// The function of a step that calls one.
     pub(super) fn function(&self, id: StepId) -> Option<&Function> {
         let execution = self.live.get(&id.execution)?;
@@ -173,12 +187,13 @@ impl Lane {
                 self.again(now, id, counts, out);
             }
             // Asked again, also by the next owner, because the record says that a call is open.
-            _ => self.enter(
-                now,
-                id,
-                Phase::Fencing(counts),
-                Some(now.mono + PROBE_AGAIN),
-            ),
+            other => {
+                if let (Err(why), Some(step)) = (other, self.step_mut(id)) {
+                    step.rare.error = Some(format!("the probe: {why}"));
+                }
+                let again = now.mono + PROBE_AGAIN;
+                self.enter(now, id, Phase::Fencing(counts), Some(again));
+            }
         }
         self.changed(id);
     }

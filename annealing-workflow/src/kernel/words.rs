@@ -297,7 +297,10 @@ impl Lane {
             machine: machine.clone(),
             settled: settled.clone(),
         };
-        if !self.step_of(id).is_some_and(Step::is_open_for_a_word) {
+        let live = self.live.get(&no);
+        let probed = live.is_some_and(|execution| self.has_probe(execution, id.machine));
+        let open = |step: &Step| step.is_open_for_a_word(probed);
+        if !self.step_of(id).is_some_and(open) {
             return Err(self.unfit(id, &word()));
         }
         let Some(execution) = self.live.get(&no) else {
@@ -316,6 +319,13 @@ impl Lane {
             }
             Settled::Outcome(outcome) => {
                 declared(execution, id, outcome, &word())?;
+                // With this outcome the edit is made, so that it can be put back.
+                let open = self.step_mut(id).filter(|step| step.edit_may_come());
+                if let Some(edit) = open.and_then(|step| step.edit.as_mut())
+                    && edit.outcome == *outcome
+                {
+                    edit.assets = Some(Vec::new());
+                }
                 self.conclude(now, id, outcome);
             }
         }

@@ -137,6 +137,9 @@ pub struct StepEdit {
     /// The edits, all of one source.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub edits: Vec<SourceEdit>,
+    /// What the machine has changed with earlier edits: one for each field, from its first value to its last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<SourceEdit>,
     /// The pauses of assets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pauses: Vec<PauseAsset>,
@@ -161,12 +164,30 @@ pub struct StepEdit {
 }
 
 impl StepEdit {
+    /// What the machine has changed with this edit, if it is made, and with those before it.
+    pub(crate) fn made(&self) -> Vec<SourceEdit> {
+        let mut all = self.before.clone();
+        for new in self.edits.iter().filter(|_| self.assets.is_some()) {
+            let same = |known: &&mut SourceEdit| {
+                let (known, new) = (&known.edit, &new.edit);
+                (&known.document, &known.path) == (&new.document, &new.path)
+            };
+            let mut known = all.iter_mut().filter(|it| it.source == new.source);
+            match known.find(same) {
+                Some(known) => known.edit.to = new.edit.to.clone(),
+                None => all.push(new.clone()),
+            }
+        }
+        all
+    }
+
     /// No changes yet, made once under `id`, after which the action has this outcome.
     pub(crate) fn new(id: ChangeId, outcome: &StateName) -> Self {
         Self {
             id,
             outcome: outcome.clone(),
             edits: Vec::new(),
+            before: Vec::new(),
             pauses: Vec::new(),
             starts: Vec::new(),
             lenient: false,

@@ -1,17 +1,23 @@
 //! The calls of the kernel that go to the port to intent.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use control_plane_runtime::{Runtime, catch_panic};
-use control_plane_store::records::Holder;
-use futures::future::BoxFuture;
-use plugin_sdk::{BoxError, plugin, with_causes};
+use control_plane_store::{record, records::Holder};
+use plugin_sdk::{plugin, with_causes};
 
-use super::calls::{Calls, InFlight, tell_keys};
+use super::{
+    build::Workflows,
+    calls::{Calls, InFlight, tell_keys},
+};
 use crate::{
     intent::SettleReply,
-    kernel::{CallNo, Event, PreparedEdit, SettleRequest},
+    kernel::{CallNo, Event, HOLDER, PreparedEdit, SettleRequest},
+    record::Live,
 };
+
+/// Time until the fields of an execution are given up again.
+const RELEASE_AGAIN: Duration = Duration::from_secs(5);
 
 /// Why an edit is not made without the port to intent.
 const NO_INTENT: &str =
@@ -50,27 +56,53 @@ impl<R: Runtime> Calls<R> {
         }
     }
 
-    /// Gives up the fields of an execution that has ended.
+    /// Gives up the fields of an execution that has ended. Until it succeeds they are refused to all others, so it is tried
+    /// until then, unless the execution is live again, or the ownership ends.
     pub(super) fn release(&self, holder: Holder) {
-        if let Some(intent) = self.intent.clone() {
-            self.give_up(Box::pin(async move { intent.release(&holder).await }));
-        }
+        let Some(intent) = self.intent.clone() else {
+            return;
+        };
+        let (workflows, sender) = self.keys();
+        self.workflows.runtime.spawn(Box::pin(async move {
+            while let Err(error) = intent.release(&holder).await {
+                let partition = &workflows.partition;
+                tracing::warn!(%partition, %holder, error = &*error as &dyn std::error::Error, "failed to give up the fields of an execution that has ended; trying again");
+                let mut live = None;
+                while live.is_none() {
+                    workflows.runtime.sleep(RELEASE_AGAIN).await;
+                    if sender.is_closed() {
+                        return;
+                    }
+                    live = workflows.is_live(&holder).await;
+                }
+                if live == Some(true) {
+                    return;
+                }
+            }
+        }));
     }
 
     /// Gives up the fields of executions that ended before this owner began.
     pub(super) fn release_others(&self, live: BTreeSet<Holder>) {
-        if let Some(intent) = self.intent.clone() {
-            self.give_up(Box::pin(async move { intent.release_others(&live).await }));
-        }
-    }
-
-    fn give_up(&self, release: BoxFuture<'static, Result<(), BoxError>>) {
+        let Some(intent) = self.intent.clone() else {
+            return;
+        };
         let partition = self.workflows.partition.clone();
         self.workflows.runtime.spawn(Box::pin(async move {
-            if let Err(error) = release.await {
+            if let Err(error) = intent.release_others(&live).await {
                 tracing::warn!(%partition, error = &*error as &dyn std::error::Error, "failed to give up the fields of executions that have ended; the next owner gives them up");
             }
         }));
+    }
+}
+
+impl<R: Runtime> Workflows<R> {
+    /// Whether the execution that is this holder is live. `None`: the store does not tell.
+    async fn is_live(&self, holder: &Holder) -> Option<bool> {
+        let id = holder.to_string();
+        let id = id.strip_prefix(HOLDER).unwrap_or(&id);
+        let live = record::load::<Live>(&*self.store, &self.partition, id).await;
+        live.ok().map(|live| live.is_some())
     }
 }
 

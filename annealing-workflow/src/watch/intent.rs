@@ -91,6 +91,9 @@ impl IntentWatch {
         };
         for (id, watched) in &watch.assets {
             watch.runs.wait(id, None, watched.waits_since());
+        }
+        // What waits now has cancelled no run, so it is no reason to replace one.
+        for (id, watched) in &watch.assets {
             for run in &watched.running {
                 watch.runs.start(*run, id);
             }

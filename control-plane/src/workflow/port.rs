@@ -39,24 +39,25 @@ impl<R: Runtime> Port<R> {
     }
 }
 
-/// How many runs of generation had begun when each of the last edits was durable. The run after these has the edit.
+/// The last edits by their ids: each with the id of its change, and how many runs of generation had begun when it was durable.
+/// The run after these has the edit.
 #[derive(Default)]
-struct Begun(Mutex<VecDeque<(ChangeId, u64)>>);
+struct Begun(Mutex<VecDeque<(ChangeId, ChangeId, u64)>>);
 
 impl Begun {
     /// Number of edits that are known. The wait for an older one waits for a run that begins later.
     const EDITS: usize = 64;
 
-    fn note(&self, id: &ChangeId, begun: u64) {
+    fn note(&self, id: &ChangeId, made: &desk::Made) {
         let mut edits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        edits.push_front((id.clone(), begun));
+        edits.push_front((id.clone(), made.id.clone(), made.begun));
         edits.truncate(Self::EDITS);
     }
 
-    fn of(&self, id: &ChangeId) -> Option<u64> {
+    fn of(&self, id: &ChangeId) -> Option<(ChangeId, u64)> {
         let edits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let edit = edits.iter().find(|(of, _)| of == id);
-        edit.map(|(_, begun)| *begun)
+        let edit = edits.iter().find(|(of, ..)| of == id);
+        edit.map(|(_, change, begun)| (change.clone(), *begun))
     }
 }
 
@@ -81,9 +82,15 @@ impl<R: Runtime> Intent for Port<R> {
         Ok(made)
     }
 
-    fn settle(&self, request: SettleRequest, reply: SettleReply) {
-        let begun = self.begun.of(&request.change);
-        self.waits.settle(request, begun.unwrap_or(LATER), reply);
+    fn settle(&self, mut request: SettleRequest, reply: SettleReply) {
+        let begun = match self.begun.of(&request.change) {
+            Some((change, begun)) => {
+                request.change = change;
+                begun
+            }
+            None => LATER,
+        };
+        self.waits.settle(request, begun, reply);
     }
 
     fn forget(&self, wait: CallNo) {
@@ -127,7 +134,7 @@ impl<R: Runtime> Port<R> {
         }
         let id = prepared.edit.id.clone();
         let answer = |made: desk::Made, left_alone| {
-            self.begun.note(&prepared.edit.id, made.begun);
+            self.begun.note(&prepared.edit.id, &made);
             answer(made, left_alone)
         };
         if !prepared.edit.lenient {

@@ -248,9 +248,9 @@ impl State {
         self.flows.deaths.remove(&key);
         let failures = self.flows.failures.entry(key.clone()).or_default();
         match answer {
-            // The deadline may have ended it before.
-            _ if late => *failures += 1,
+            // The deadline may have ended it before, or not.
             Err(plugin::Error::Permanent { .. }) => *failures = u32::MAX / 2,
+            _ if late => *failures += 1,
             Err(plugin::Error::Transient { .. } | plugin::Error::Unknown { .. }) => *failures += 1,
             Ok(Ran::InProgress { .. }) => drop(self.flows.progress.insert(key.clone(), token)),
             _ => {}

@@ -292,6 +292,49 @@ fn r26_suspects_start_one_at_a_time() {
 }
 
 #[test]
+fn r26_suspect_that_was_not_tried_is_one_for_the_next_owner_too() {
+    let workflow = Workflow::new("w")
+        .machine(Machine::calls("print", "print"))
+        .ends_well(is("print", "done"));
+    let mut world = World::new([workflow.build().unwrap()], [keyed("print")]);
+    for key in 0..5 {
+        world.start("w", &key.to_string());
+    }
+    world.sync();
+    for _ in 0..3 {
+        world.crash();
+        world.sync();
+        assert!(world.calls.len() <= 1, "one at a time");
+    }
+}
+
+#[test]
+fn r25_person_says_what_happened_if_the_probe_does_not_find_out() {
+    let workflow = Workflow::new("w")
+        .machine(Machine::calls("a", "a"))
+        .ends_well(is("a", "done"))
+        .build()
+        .unwrap();
+    let mut function = function("a", Repeat::Never, Guard::Guarded);
+    function.has_probe = true;
+    let mut world = World::new([workflow], [function]);
+    let id = world.start("w", "1");
+    world.sync();
+    world.answer("a", Err(plugin::Error::unknown("the connection broke")));
+    world.sync();
+    world.probe_fails("the job is forgotten");
+    world.sync();
+    let shown = world.shown("w", "1");
+    let a = shown.machine("a").unwrap();
+    let error = a.error.as_ref().unwrap();
+    assert!(error.contains("the job is forgotten"), "{error}");
+    let why = &a.wait.as_ref().unwrap().why;
+    assert!(why.contains("or settle it"), "{why}");
+    assert_eq!(world.say(&id, Say::settle("a", "done")), Reply::Taken);
+    assert_eq!(world.outcome("w", "1"), Some(Outcome::Succeeded));
+}
+
+#[test]
 fn r26_safe_call_that_ends_owners_is_parked_too() {
     let safe = |name| function(name, Repeat::Safe, Guard::Advisory);
     let workflow = Workflow::new("w")

@@ -344,6 +344,21 @@ fn r32_step_that_does_not_rise_with_its_age_starves() {
 }
 
 #[test]
+fn r26_delay_of_days_before_the_first_attempt_is_no_failure() {
+    let mut world = dispatching();
+    let taken = || Claim::Exclusive("press".into());
+    start(&mut world, 2, |request| of_steps(request, taken()));
+    let day = Duration::from_secs(24 * 3_600);
+    world.answer("a", Ok(Ran::in_progress(2 * day)));
+    world.sync();
+    world.pass(day + Duration::from_secs(1));
+    world.dispatched(|request| of_steps(request, taken()));
+    world.sync();
+    assert_eq!(world.ended_count(), 1, "the time of the first is over");
+    assert_eq!(world.called(), ["a"], "the second takes the claim");
+}
+
+#[test]
 fn r32_question_that_is_open_when_the_time_for_all_attempts_ends_is_dropped() {
     let workflow = Workflow::new("w")
         .machine(Machine::calls("a", "a").deadline(Duration::from_secs(25)))
@@ -358,7 +373,10 @@ fn r32_question_that_is_open_when_the_time_for_all_attempts_ends_is_dropped() {
         ..Settings::default()
     });
     let id = world.start("w", "1");
-    world.dispatched_once(DispatchRequest::go);
+    world.dispatched(DispatchRequest::go);
+    world.sync();
+    world.answer("a", Err(plugin::Error::transient("busy")));
+    world.sync();
     for _ in 0..4 {
         world.pass(Duration::from_secs(10));
     }

@@ -16,6 +16,7 @@ mod pauses;
 mod random;
 mod reopens;
 mod restarts;
+mod restores;
 mod runs;
 mod schedules;
 mod slots;

@@ -27,6 +27,29 @@ fn r30_pause_holds_a_step_whose_claim_becomes_free_and_the_next_one_gets_it() {
 }
 
 #[test]
+fn r30_pause_of_days_does_not_use_up_the_time_for_attempts() {
+    let workflow = Workflow::new("w")
+        .machine(Machine::calls("a", "a"))
+        .machine(Machine::calls("b", "b").when(is("a", "done")))
+        .ends_well(is("b", "done"))
+        .build()
+        .unwrap();
+    let mut world = World::new([workflow], [keyed("a"), keyed("b")]);
+    let id = world.start("w", "1");
+    world.sync();
+    world.say(&id, Say::Pause);
+    world.answer("a", done());
+    world.sync();
+    world.pass(Duration::from_secs(3 * 24 * 3_600));
+    world.sync();
+    assert_eq!(world.outcome("w", "1"), None);
+    world.say(&id, Say::Resume);
+    world.sync();
+    world.answer("b", done());
+    assert_eq!(world.outcome("w", "1"), Some(Outcome::Succeeded));
+}
+
+#[test]
 fn r30_pause_holds_a_step_whose_dispatch_is_answered() {
     let mut world = claims::dispatching();
     let id = world.start("w", "0");

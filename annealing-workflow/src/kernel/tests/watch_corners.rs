@@ -58,6 +58,11 @@ fn r38_assets_that_wait_already_are_no_reason_to_replace_the_run_before_them() {
     world.seal(&[("other", "1")]);
     world.sync();
     assert_eq!(world.noticed().len(), 1_000, "the run goes on");
+    world.crash();
+    world.sync();
+    world.seal(&[("other", "2")]);
+    world.sync();
+    assert_eq!(world.noticed().len(), 1_000, "also with the next owner");
     world.answer("notice", done());
     world.sync();
     assert_eq!(world.noticed(), ["job/1000"]);

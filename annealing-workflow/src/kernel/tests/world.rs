@@ -406,6 +406,11 @@ impl World {
         self.step(Event::Probed(no, Ok(answer)));
     }
 
+    pub(super) fn probe_fails(&mut self, why: &str) {
+        let (no, _) = self.probes.pop_first().unwrap();
+        self.step(Event::Probed(no, Err(plugin::Error::permanent(why))));
+    }
+
     pub(super) fn dispatched(&mut self, answer: impl Fn(&DispatchRequest) -> Dispatch) {
         while let Some((no, request)) = self.dispatches.pop_first() {
             self.step(Event::Dispatched(no, Ok(answer(&request))));

@@ -1,6 +1,6 @@
 //! Waits for production: the port keeps them, and the lane has no task for them.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::atomic::AtomicI32};
 
 use async_trait::async_trait;
 use control_plane_store::records::Holder;
@@ -33,6 +33,10 @@ struct Shelf {
     asked: AtomicU32,
     waits: watch::Sender<BTreeMap<CallNo, (SettleRequest, SettleReply)>>,
     forgotten: AtomicU32,
+    /// How often giving up fields fails from now on.
+    failures: AtomicI32,
+    /// The holders whose fields were given up.
+    released: watch::Sender<Vec<Holder>>,
 }
 
 impl Shelf {
@@ -92,7 +96,11 @@ impl Intent for Shelf {
         });
     }
 
-    async fn release(&self, _: &Holder) -> Result<(), BoxError> {
+    async fn release(&self, holder: &Holder) -> Result<(), BoxError> {
+        if self.failures.fetch_sub(1, Ordering::Relaxed) > 0 {
+            return Err("the store is unavailable".into());
+        }
+        self.released.send_modify(|all| all.push(holder.clone()));
         Ok(())
     }
 
@@ -161,6 +169,22 @@ async fn r36_thousand_waits_need_no_task_each_and_end_each() {
             assert_eq!(ended.outcome, Outcome::Succeeded);
         }
         assert_eq!(shelf.forgotten.load(Ordering::Relaxed), 0);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r34_fields_of_an_ended_execution_are_given_up_until_it_succeeds() {
+    let shelf = Shelf::first(First::Keeps);
+    shelf.failures.store(3, Ordering::Relaxed);
+    with_shelf(&shelf, async |handle| {
+        let id = start(&handle, 1).await.remove(0);
+        shelf.has_waits(1).await;
+        shelf.settle_all();
+        handle.wait(&id, SOON).await.unwrap();
+        let mut released = shelf.released.subscribe();
+        let all = released.wait_for(|all| !all.is_empty()).await.unwrap();
+        assert_eq!(all.len(), 1);
     })
     .await;
 }

@@ -6,8 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use annealing_workflow::intent::{CallNo, SettleRequest, Settlement};
-use control_plane_store::records::Holder;
-use plugin_sdk::{Mono, Now, Standing, plugin};
+use plugin_sdk::{ChangeId, Mono, Now, Standing, plugin};
 use prodspec_model::{AssetId, Digest, Incarnation, IncarnationNo, addons::RolloutPolicyRef};
 
 use super::{
@@ -29,8 +28,8 @@ pub(super) enum Event {
     Took(Incarnation),
     /// The present standings of assets that are followed.
     Stands(Vec<(AssetId, Standing)>),
-    /// All holders with fields that were set by others, and what became of these.
-    Overwritten(BTreeMap<Holder, String>),
+    /// All changes with fields that were set by others, and what became of these.
+    Overwritten(BTreeMap<ChangeId, String>),
     /// A policy group has come to rest. `None`: it leaves nothing behind, or there is no answer.
     Rests(AssetId, Option<Left>),
     /// Time has passed.
@@ -52,9 +51,9 @@ pub(super) struct Effects {
 #[derive(Debug, Default)]
 pub(super) struct Kernel {
     waits: BTreeMap<CallNo, Wait>,
-    /// The waits of each holder, which may be set by others.
-    holders: BTreeSet<(Holder, CallNo)>,
-    overwritten: BTreeMap<Holder, String>,
+    /// The waits for each change, whose fields may be set by others.
+    changes: BTreeSet<(ChangeId, CallNo)>,
+    overwritten: BTreeMap<ChangeId, String>,
     /// Waits for which no run is waited for yet, each with the number of runs that had begun before its edit.
     asked: BTreeMap<CallNo, u64>,
     /// Waits for the present run. `None`: there is none.
@@ -72,7 +71,7 @@ pub(super) struct Kernel {
 
 #[derive(Debug)]
 struct Wait {
-    holder: Holder,
+    change: ChangeId,
     assets: Vec<AssetId>,
     /// Number of its assets that production does not have yet, once it follows them.
     left: usize,
@@ -137,7 +136,7 @@ impl Kernel {
     pub(super) fn is_empty(&self) -> bool {
         let Self {
             waits,
-            holders,
+            changes,
             asked,
             running,
             sealed,
@@ -145,21 +144,21 @@ impl Kernel {
             ..
         } = self;
         waits.is_empty()
-            && (holders.is_empty() && asked.is_empty() && sealed.is_empty() && index.is_empty())
+            && (changes.is_empty() && asked.is_empty() && sealed.is_empty() && index.is_empty())
             && running.as_ref().is_none_or(BTreeSet::is_empty)
             && self.next_wake().is_none()
     }
 
     fn settle(&mut self, no: CallNo, request: SettleRequest, begun: u64, out: &mut Effects) {
-        let SettleRequest { holder, assets, .. } = request;
-        if let Some(words) = self.overwritten.get(&holder) {
+        let SettleRequest { change, assets, .. } = request;
+        if let Some(words) = self.overwritten.get(&change) {
             let end = Settlement::Overwritten(words.clone());
             return out.ended.push((no, Ok(end)));
         }
-        self.holders.insert((holder.clone(), no));
+        self.changes.insert((change.clone(), no));
         self.asked.insert(no, begun);
         let wait = Wait {
-            holder,
+            change,
             assets,
             left: 0,
         };
@@ -254,14 +253,14 @@ impl Kernel {
         }
     }
 
-    fn overwrite(&mut self, all: BTreeMap<Holder, String>, out: &mut Effects) {
-        for (holder, words) in &all {
+    fn overwrite(&mut self, all: BTreeMap<ChangeId, String>, out: &mut Effects) {
+        for (change, words) in &all {
             let (first, last) = (
-                (holder.clone(), CallNo(0)),
-                (holder.clone(), CallNo(u64::MAX)),
+                (change.clone(), CallNo(0)),
+                (change.clone(), CallNo(u64::MAX)),
             );
             let waits: Vec<_> = self
-                .holders
+                .changes
                 .range(first..=last)
                 .map(|(_, no)| *no)
                 .collect();
@@ -316,7 +315,7 @@ impl Kernel {
         let Some(wait) = self.waits.remove(&no) else {
             return;
         };
-        self.holders.remove(&(wait.holder, no));
+        self.changes.remove(&(wait.change, no));
         self.asked.remove(&no);
         if let Some(running) = &mut self.running {
             running.remove(&no);

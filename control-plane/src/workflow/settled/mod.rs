@@ -14,14 +14,14 @@ use std::{collections::BTreeMap, pin::pin, sync::Arc};
 use annealing_enforcer::Handle as Enforcer;
 use annealing_workflow::intent::{CallNo, SettleReply, SettleRequest};
 use control_plane_runtime::{Kernel as _, Runtime, SupervisedTask};
-use control_plane_store::records::{HeldField, Holder, Ledger};
+use control_plane_store::records::{HeldField, Ledger};
 use futures::{
     FutureExt, Stream, StreamExt,
     channel::mpsc::{self, UnboundedReceiver, UnboundedSender},
     future::{AbortHandle, Abortable, Aborted, BoxFuture, OptionFuture},
     stream::{self, FuturesUnordered},
 };
-use plugin_sdk::{Enforcement, Feed, FeedItem, Mono};
+use plugin_sdk::{ChangeId, Enforcement, Feed, FeedItem, Mono};
 use prodspec_model::{AssetId, IncarnationNo};
 use tokio::sync::{Mutex, watch};
 
@@ -219,10 +219,10 @@ impl<R: Runtime> Session<R> {
     }
 }
 
-/// The holders with fields that were set by others, and what became of these, each time that the ledger has changed.
+/// The changes with fields that were set by others since, and what became of these, each time that the ledger has changed.
 fn overwritten<R: Runtime>(
     shared: Arc<Shared<R>>,
-) -> impl Stream<Item = BTreeMap<Holder, String>> + Send {
+) -> impl Stream<Item = BTreeMap<ChangeId, String>> + Send {
     let ledger: Option<watch::Receiver<Arc<Ledger>>> = None;
     let begin = (shared.desk.subscribe(), ledger);
     stream::unfold(begin, |(mut desks, mut ledger)| async move {
@@ -248,10 +248,10 @@ fn overwritten<R: Runtime>(
     })
 }
 
-fn in_words(ledger: &Ledger) -> BTreeMap<Holder, String> {
-    let mut all: BTreeMap<Holder, String> = BTreeMap::new();
+fn in_words(ledger: &Ledger) -> BTreeMap<ChangeId, String> {
+    let mut all: BTreeMap<ChangeId, String> = BTreeMap::new();
     for field in ledger.fields().filter(|it| it.overwritten.is_some()) {
-        let words = all.entry(field.holder.clone()).or_default();
+        let words = all.entry(field.change.clone()).or_default();
         if !words.is_empty() {
             words.push_str("; ");
         }

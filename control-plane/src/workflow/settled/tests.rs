@@ -22,6 +22,11 @@ fn id(name: &str) -> AssetId {
     AssetId::new(name).unwrap()
 }
 
+/// The change of wait number `no`.
+fn change(no: u64) -> ChangeId {
+    ChangeId::from(u128::from(no))
+}
+
 /// An asset with this content, governed by the policy `slow` if its name says so.
 fn asset(name: &str, content: &str) -> Asset {
     let thing = testing::Thing {
@@ -111,7 +116,7 @@ impl Rig {
     fn settle(&mut self, no: u64, assets: &[&str]) {
         let request = SettleRequest {
             holder: format!("execution/{no}").into(),
-            change: ChangeId::new("change").unwrap(),
+            change: change(no),
             assets: assets.iter().map(|name| id(name)).collect(),
         };
         self.step(Event::Settle(CallNo(no), request, no));
@@ -266,11 +271,8 @@ fn r36_standing_looks_only_at_the_waits_of_its_asset() {
 }
 
 #[test]
-fn r36_field_set_by_others_ends_the_waits_of_its_holder_at_any_stage() {
-    let told = |no: u64| {
-        let holder = format!("execution/{no}").into();
-        Event::Overwritten([(holder, "a is 4".to_owned())].into())
-    };
+fn r36_field_set_by_others_ends_the_waits_for_its_change_at_any_stage() {
+    let told = |no: u64| Event::Overwritten([(change(no), "a is 4".to_owned())].into());
     let overwritten = Settlement::Overwritten("a is 4".into());
     let mut rig = Rig::new();
     rig.following(1, &["a"]);
