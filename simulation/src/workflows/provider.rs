@@ -225,7 +225,7 @@ impl Drop for Open {
                 *state.flows.failures.entry(key).or_default() += 1;
             }
             // Its owner may have noted in its last moment that there was no answer in time. Then nothing was in flight.
-            false if late => {}
+            false if late => state.flows.calls[number].left_behind = true,
             false => *state.flows.deaths.entry(key).or_default() += 1,
         }
     }
