@@ -200,8 +200,7 @@ impl Lane {
         let takes_old_calls = function.info.guard == Guard::Advisory && repeat != Repeat::Safe;
         let waits = execution.taken_over || execution.started_in > self.durable;
         let action = execution.action(id.machine);
-        let time = action.and_then(|action| action.attempt_deadline);
-        let in_all = action.and_then(|action| action.deadline);
+        let (time, in_all) = action.map_or((None, None), |it| (it.attempt_deadline, it.deadline));
         let Some(step) = execution.steps.at_mut(id.machine) else {
             return;
         };

@@ -7,7 +7,7 @@ use plugin_sdk::{
     plugin,
     workflow::{MachineName, StateName},
 };
-use prodspec_model::Digest;
+use prodspec_model::{AssetId, Digest};
 
 use super::{
     Bug, CommitNo, DISPATCH, Lane,
@@ -124,9 +124,9 @@ impl Lane {
         let Some(edit) = step.open_edit() else {
             return;
         };
-        let settles = execution
-            .action(id.machine)
-            .and_then(|action| action.settles);
+        let action = execution.action(id.machine);
+        let settles = action.and_then(|action| action.settles);
+        let in_all = action.and_then(|action| action.deadline);
         let until = step.settles_until.or(settles.map(|time| now.mono + time));
         let outcome = edit.outcome.clone();
         let made = edit.assets.is_some();
@@ -136,15 +136,11 @@ impl Lane {
                 Phase::Editing(call),
                 now.mono + MAKE,
             ),
-            (Some(assets), Some(until)) if !hasty => {
-                let wait = SettleRequest {
-                    holder: holder(&execution.id),
-                    change: edit.id.clone(),
-                    assets: assets.clone(),
-                };
-                let wait = Call::Settle(call, Box::new(wait));
-                (wait, Phase::Settling(call), until)
-            }
+            (Some(assets), Some(until)) if !hasty => (
+                Call::Settle(call, Box::new(wait_for(execution, edit, assets))),
+                Phase::Settling(call),
+                until,
+            ),
             (Some(_), _) => return self.conclude(now, id, &outcome),
         };
         if !made && self.planted(Bug::EditForces) {
@@ -152,8 +148,13 @@ impl Lane {
         }
         self.calls.insert(call, id);
         self.enter(now, id, phase, Some(alarm));
-        if let Some(step) = self.step_mut(id).filter(|_| made) {
-            step.settles_until = until;
+        if let Some(step) = self.step_mut(id) {
+            match made {
+                true => step.settles_until = until,
+                false => {
+                    step.rare.expires = step.rare.expires.or(in_all.map(|time| now.mono + time))
+                }
+            }
         }
         self.changed(id);
         out.urgent = true;
@@ -325,6 +326,14 @@ fn prepared(execution: &Execution, edit: &StepEdit) -> PreparedEdit {
         holder: holder(&execution.id),
         by: execution.live.origin.by.clone(),
         edit: edit.clone(),
+    }
+}
+
+fn wait_for(execution: &Execution, edit: &StepEdit, assets: &[AssetId]) -> SettleRequest {
+    SettleRequest {
+        holder: holder(&execution.id),
+        change: edit.id.clone(),
+        assets: assets.to_vec(),
     }
 }
 

@@ -101,24 +101,7 @@ impl Lane {
                 format!("an answer to attempt {}", step.attempt),
             ),
             Phase::Probing(..) => (WaitFor::Call, "an answer of the probe".to_owned()),
-            Phase::Fencing(_) if let Some(name) = self.not_there(execution, machine) => (
-                WaitFor::Missing(name.to_owned()),
-                format!("`{name}` is not registered"),
-            ),
-            Phase::Fencing(_) if step.uncertain && self.has_probe(execution, machine) => (
-                WaitFor::Time,
-                format!(
-                    "the next question to the probe about attempt {}; or settle it",
-                    step.attempt
-                ),
-            ),
-            Phase::Fencing(_) => (
-                WaitFor::Time,
-                format!(
-                    "the time after which attempt {} can no longer take effect",
-                    step.attempt
-                ),
-            ),
+            Phase::Fencing(_) => self.fenced(execution, machine, step),
             Phase::Delayed(_) if step.is_open_for_a_word(false) => (
                 WaitFor::Time,
                 "the next attempt, because it is not known whether the edit is made; or settle it"
@@ -150,6 +133,20 @@ impl Lane {
     }
 
     /// The name of the function of a machine, if it is not registered.
+    /// What a step waits for whose last attempt may have had an effect.
+    fn fenced(&self, execution: &Execution, machine: MachineNo, step: &Step) -> (WaitFor, String) {
+        if let Some(name) = self.not_there(execution, machine) {
+            let why = format!("`{name}` is not registered");
+            return (WaitFor::Missing(name.to_owned()), why);
+        }
+        let (attempt, probed) = (step.attempt, self.has_probe(execution, machine));
+        let why = match step.uncertain && probed {
+            true => format!("the next question to the probe about attempt {attempt}; or settle it"),
+            false => format!("the time after which attempt {attempt} can no longer take effect"),
+        };
+        (WaitFor::Time, why)
+    }
+
     fn not_there<'a>(&self, execution: &'a Execution, machine: MachineNo) -> Option<&'a str> {
         match &execution.action(machine)?.task {
             Task::Call { function } if !self.settings.functions.contains_key(function) => {

@@ -239,9 +239,10 @@ impl Action {
         ])
     }
 
-    /// Sets the time for all attempts together, after which the outcome is `failed`. Default: 24 hours. The wait for the assets
-    /// of an edit has [a time of its own](Self::settles), which begins when the edit is made. A question has no deadline
-    /// unless it is set here; after it the outcome is `expired`, which this adds.
+    /// Sets the time for all attempts together, from the first one on, after which the outcome is `failed`. Default: 24 hours.
+    /// Delays before it, and pauses, do not count. The wait for the assets of an edit has [a time of its own](Self::settles),
+    /// which begins when the edit is made. A question has no deadline unless it is set here; after it the outcome is
+    /// `expired`, which this adds.
     #[must_use]
     pub fn deadline(mut self, time: Duration) -> Self {
         self.deadline = Some(time);
