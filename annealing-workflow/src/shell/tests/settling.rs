@@ -183,7 +183,8 @@ async fn r34_fields_of_an_ended_execution_are_given_up_until_it_succeeds() {
         shelf.settle_all();
         handle.wait(&id, SOON).await.unwrap();
         let mut released = shelf.released.subscribe();
-        let all = released.wait_for(|all| !all.is_empty()).await.unwrap();
+        let all = released.wait_for(|all| !all.is_empty());
+        let all = tokio::time::timeout(SOON, all).await.unwrap().unwrap();
         assert_eq!(all.len(), 1);
     })
     .await;
