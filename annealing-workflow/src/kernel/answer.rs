@@ -118,7 +118,7 @@ impl Lane {
     }
 
     /// Takes the answer of a function that is done, all of it or nothing.
-    pub(super) fn done(&mut self, now: Now, id: StepId, answer: Answer, out: &mut Effects) {
+    pub(super) fn done(&mut self, now: Now, id: StepId, mut answer: Answer, out: &mut Effects) {
         match self.accept(id, &answer, out) {
             Ok(()) => {}
             Err(why) => return self.failed(now, id, &plugin::Error::permanent(why), out),
@@ -141,7 +141,7 @@ impl Lane {
         if edits && !self.gathers(id) {
             return self.begin_edit(now, id, &answer, out);
         }
-        let starts = answer.starts.clone();
+        let starts = std::mem::take(&mut answer.starts);
         self.start_all(now, id, starts, out);
         match edits {
             true => self.gather(now, id, &answer),

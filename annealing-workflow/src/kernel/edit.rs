@@ -137,7 +137,7 @@ impl Lane {
                 now.mono + MAKE,
             ),
             (Some(assets), Some(until)) if !hasty => (
-                Call::Settle(call, Box::new(wait_for(execution, edit, assets))),
+                Call::Settle(call, Box::new(wait_for(edit, assets))),
                 Phase::Settling(call),
                 until,
             ),
@@ -329,9 +329,8 @@ fn prepared(execution: &Execution, edit: &StepEdit) -> PreparedEdit {
     }
 }
 
-fn wait_for(execution: &Execution, edit: &StepEdit, assets: &[AssetId]) -> SettleRequest {
+fn wait_for(edit: &StepEdit, assets: &[AssetId]) -> SettleRequest {
     SettleRequest {
-        holder: holder(&execution.id),
         change: edit.id.clone(),
         assets: assets.to_vec(),
     }

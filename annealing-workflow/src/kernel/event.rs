@@ -247,8 +247,6 @@ pub struct PreparedEdit {
 /// An edit that was made, and whose assets are waited for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettleRequest {
-    /// The program that holds the fields of the edit.
-    pub holder: Holder,
     /// The id of the edit.
     pub change: ChangeId,
     /// The assets that it has changed.

@@ -147,7 +147,7 @@ pub(super) struct Rare {
     /// Number of attempts in a row, of this owner, after which it was not known whether the edit is made.
     pub(super) untold: u32,
     pub(super) error: Option<String>,
-    /// When all attempts together are over. `None`: there is no such limit.
+    /// When all attempts together are over. `None`: none has begun, or there is no such limit.
     pub(super) expires: Option<Mono>,
     /// Time since which the next attempt is due: its age in queues. `None`: it is not.
     pub(super) due: Option<(Mono, Timestamp)>,

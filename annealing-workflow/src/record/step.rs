@@ -50,7 +50,8 @@ pub struct StepRecord {
     /// A time that the action waits for. `None`: it waits for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<StoredWait>,
-    /// When all attempts together are over. `None`: the action has not begun, or has no such limit.
+    /// When all attempts together are over. `None`: none has begun since the last
+    /// pause, or there is no such limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<StoredWait>,
     /// When the last attempt, which has not answered, can no longer take effect. `None`: it cannot.

@@ -34,7 +34,8 @@ impl<R: Runtime> Handle<R> {
     }
 
     /// The panics of tasks beside this process's ownership, one text per task: tasks of [`while_owner`], those that they
-    /// start [beside them](Self::beside), and the task that follows newer incarnations. A task is listed until it has run well for 10 minutes or has ended.
+    /// start [beside them](Self::beside), and the task that follows newer incarnations. A task is listed until it has run
+    /// well for 10 minutes or has ended.
     ///
     /// [`while_owner`]: crate::EnforcerBuilder::while_owner
     pub fn task_failures(&self) -> Vec<String> {

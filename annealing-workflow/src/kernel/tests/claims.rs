@@ -1,6 +1,6 @@
 //! Dispatch: classes, delays and claims.
 
-use plugin_sdk::{Class, DispatchRequest, Quota};
+use plugin_sdk::{Class, DispatchRequest, Quota, workflow::not};
 
 use super::*;
 
@@ -341,6 +341,28 @@ fn r32_step_that_does_not_rise_with_its_age_starves() {
     let place = place_of_a_new_step(settings(None));
     assert!(place.is_some_and(|place| place <= 8), "{place:?}");
     assert_eq!(place_of_a_new_step(settings(Some(Bug::NoAging))), None);
+}
+
+#[test]
+fn r32_clean_up_keeps_its_class_over_owners() {
+    let workflow = Workflow::new("w")
+        .machine(Machine::calls("a", "a").when(not(cancelled())))
+        .machine(Machine::calls("undo", "a").cleans_up().when(cancelled()))
+        .ends_well(is("a", "done"))
+        .ends_badly(is("undo", ["done", "failed"]))
+        .build()
+        .unwrap();
+    let mut world = World::new([workflow], [keyed("a")]);
+    let id = world.start("w", "1");
+    world.say(&id, Say::Cancel);
+    world.sync();
+    for _ in 0..2 {
+        let execution = world.kernel.live.values().next().unwrap();
+        let classes: Vec<Class> = execution.steps.values().map(|step| step.class).collect();
+        assert!(classes.contains(&Class::Urgent), "{classes:?}");
+        world.crash();
+        world.sync();
+    }
 }
 
 #[test]

@@ -40,6 +40,13 @@ fn expand(world: &mut World, was: u32, to: u32, outcome: &str) {
     world.sync();
 }
 
+/// Lets `expand` make its edit.
+fn expanded(world: &mut World, was: u32, to: u32, outcome: &str) {
+    expand(world, was, to, outcome);
+    world.edited(made());
+    world.sync();
+}
+
 /// The values that a restore expects and sets.
 fn restored(world: &mut World) -> Vec<(serde_json::Value, serde_json::Value)> {
     let edits = world.edited(made()).edit.edits.into_iter();
@@ -52,12 +59,8 @@ fn restored(world: &mut World) -> Vec<(serde_json::Value, serde_json::Value)> {
 fn r34_restore_puts_back_the_edits_of_all_rounds() {
     for takeover in [false, true] {
         let mut world = expanding();
-        expand(&mut world, 2, 3, "again");
-        world.edited(made());
-        world.sync();
-        expand(&mut world, 3, 4, "done");
-        world.edited(made());
-        world.sync();
+        expanded(&mut world, 2, 3, "again");
+        expanded(&mut world, 3, 4, "done");
         if takeover {
             world.crash();
             world.sync();
@@ -72,9 +75,7 @@ fn r34_restore_puts_back_the_edits_of_all_rounds() {
 #[test]
 fn r34_restore_puts_back_the_edit_of_the_run_before() {
     let mut world = expanding();
-    expand(&mut world, 2, 3, "done");
-    world.edited(made());
-    world.sync();
+    expanded(&mut world, 2, 3, "done");
     let id = world.shown("schema", "1").id;
     world.say(&id, Say::restart(["expand"]));
     world.sync();
@@ -100,9 +101,7 @@ fn r34_restore_puts_back_an_edit_that_a_person_has_settled_as_made() {
 #[test]
 fn r30_restore_does_not_begin_in_a_pause() {
     let mut paused = expanding();
-    expand(&mut paused, 2, 3, "again");
-    paused.edited(made());
-    paused.sync();
+    expanded(&mut paused, 2, 3, "again");
     let id = paused.shown("schema", "1").id;
     paused.say(&id, Say::Pause);
     paused.answer("set-schema", Err(plugin::Error::permanent("no")));

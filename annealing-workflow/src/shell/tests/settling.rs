@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::atomic::AtomicI32};
 
 use async_trait::async_trait;
 use control_plane_store::records::Holder;
-use plugin_sdk::{FieldEdit, operation::Power};
+use plugin_sdk::{ChangeId, FieldEdit, operation::Power};
 use prodspec_model::AssetId;
 use tokio::sync::watch;
 
@@ -162,8 +162,8 @@ async fn r36_thousand_waits_need_no_task_each_and_end_each() {
         assert!(tasks() <= before + 1, "{before} tasks, then {}", tasks());
         let settled = shelf.settle_all();
         assert!(settled.iter().all(|it| it.assets.len() == 1));
-        let holders: BTreeSet<Holder> = settled.into_iter().map(|it| it.holder).collect();
-        assert_eq!(holders.len(), 1_001);
+        let changes: BTreeSet<ChangeId> = settled.into_iter().map(|it| it.change).collect();
+        assert_eq!(changes.len(), 1_001);
         for id in ids.iter().chain(&more) {
             let ended = handle.wait(id, SOON).await.unwrap();
             assert_eq!(ended.outcome, Outcome::Succeeded);

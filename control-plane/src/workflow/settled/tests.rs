@@ -115,7 +115,6 @@ impl Rig {
     /// A wait of a holder of its own.
     fn settle(&mut self, no: u64, assets: &[&str]) {
         let request = SettleRequest {
-            holder: format!("execution/{no}").into(),
             change: change(no),
             assets: assets.iter().map(|name| id(name)).collect(),
         };
@@ -279,7 +278,8 @@ fn r36_field_set_by_others_ends_the_waits_for_its_change_at_any_stage() {
     rig.settle(2, &["a"]);
     assert!(rig.kernel.run_to_await().is_some());
     rig.settle(3, &["a"]);
-    for no in [2, 3, 1] {
+    for (ended, no) in [2, 3, 1].into_iter().enumerate() {
+        assert_eq!(rig.ended.len(), ended, "the fields of others end nothing");
         rig.step(told(no));
         assert_eq!(rig.ended[&no].clone().unwrap(), overwritten);
     }
