@@ -34,14 +34,14 @@ pub trait Intent: Send + Sync + 'static {
     /// Gives up all fields of a holder.
     ///
     /// # Errors
-    /// If the store fails. The fields are held until the next owner gives them up.
+    /// If the store fails. It is tried again some seconds later.
     async fn release(&self, holder: &Holder) -> Result<(), BoxError>;
 
-    /// Gives up the fields of executions that are not among `live`.
+    /// All programs that hold fields, also others than executions.
     ///
     /// # Errors
-    /// If the store fails.
-    async fn release_others(&self, live: &BTreeSet<Holder>) -> Result<(), BoxError>;
+    /// If the store fails. It is asked again some seconds later.
+    async fn holders(&self) -> Result<BTreeSet<Holder>, BoxError>;
 }
 
 /// The end of a wait: how the edit has settled, or why that cannot be found out now.

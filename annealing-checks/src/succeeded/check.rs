@@ -59,7 +59,7 @@ impl Succeeded {
         }
     }
 
-    /// Sets the time after the start of a run for which it counts. Default one hour. After it, a change that still waits
+    /// Sets the time after the end of a run for which it counts. Default one hour. After it, a change that still waits
     /// gets another run. The same change of an asset that was made anew within this time counts as the same.
     #[must_use]
     pub fn within(self, within: Duration) -> Self {
@@ -75,12 +75,12 @@ impl Succeeded {
         lossy && self.types.apply(request)
     }
 
-    /// Whether a run that was started then counts now.
-    fn counts(&self, started: Timestamp, now: Timestamp) -> bool {
+    /// Whether a run that ended then counts now.
+    fn counts(&self, ended: Timestamp, now: Timestamp) -> bool {
         let within = SignedDuration::try_from(self.within).ok();
-        let until = within.and_then(|within| started.checked_add(within).ok());
+        let until = within.and_then(|within| ended.checked_add(within).ok());
         // A clock that ran ahead then must not make it count for as long.
-        started <= now && until.is_none_or(|until| now < until)
+        ended <= now && until.is_none_or(|until| now < until)
     }
 
     fn start(&self, request: &CheckRequest) -> Start {
@@ -108,14 +108,14 @@ impl CheckPlugin for Succeeded {
             return wait(format!("{} has not ended", live.execution));
         }
         let run = runs.of(request.change.digest);
-        if let Some(started) = run.and_then(|run| run.succeeded)
-            && self.counts(started, runs.at)
+        if let Some(success) = run.and_then(|run| run.succeeded)
+            && self.counts(success.ended, runs.at)
         {
             return Ok(request.proceed());
         }
         if let Some(run) = run
             && let Some(RunEnd::Failed(why)) = &run.end
-            && self.counts(run.started, runs.at)
+            && run.ended.is_some_and(|ended| self.counts(ended, runs.at))
         {
             let execution = &run.execution;
             return wait(format!("{execution} {why}; mend the cause and restart it"));

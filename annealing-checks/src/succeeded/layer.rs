@@ -6,8 +6,8 @@ use tower_layer::Layer;
 use super::Succeeded;
 
 /// A layer that runs a workflow for each turndown and each destructive change, and delays the change until it has
-/// succeeded: a removal waits for the backup of this very change. A success counts for one hour from the start of its run,
-/// unless [`within`](Succeeded::within) says otherwise: it has to be longer than a run takes, else one run follows another.
+/// succeeded: a removal waits for the backup of this very change. A success counts for one hour from the end of its run,
+/// unless [`within`](Succeeded::within) says otherwise.
 ///
 /// The input of the workflow is an object with the id of the `asset`, the digest of the `change` and its `summary`. Of one
 /// asset, one run is live at a time. A run that failed delays the change until a person restarts it, or until it does not

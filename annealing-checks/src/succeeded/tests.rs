@@ -53,6 +53,30 @@ async fn r40_turndown_waits_for_the_run_of_this_very_change() {
     assert_eq!(runs.joins().len(), 3);
 }
 
+/// A run that takes longer than it counts is not followed by another one.
+#[tokio::test]
+async fn r40_long_run_counts_from_its_end() {
+    let runs = FakeRuns::new(NOW);
+    let backup = Succeeded::new("backup", "backup", runs.clone());
+    let request = testing::check_request(&turned_down("db"));
+    let later = |hours| NOW + Duration::from_secs(hours * 3600);
+    for (n, end) in [RunEnd::Failed("failed".to_owned()), RunEnd::Succeeded]
+        .into_iter()
+        .enumerate()
+    {
+        check(&backup, &request).await;
+        assert_eq!(runs.joins().len(), n + 1);
+        runs.set_time(later(3 * (n as u64 + 1)));
+        runs.end(end);
+        let verdict = check(&backup, &request).await;
+        assert_eq!(verdict.delays.is_empty(), n == 1, "{verdict:?}");
+        assert_eq!(runs.joins().len(), n + 1, "it counts for an hour");
+        runs.set_time(later(3 * (n as u64 + 1) + 1));
+    }
+    assert!(!check(&backup, &request).await.delays.is_empty());
+    assert_eq!(runs.joins().len(), 3);
+}
+
 #[tokio::test]
 async fn r40_failed_run_delays_the_change_until_it_is_restarted_or_old() {
     let runs = FakeRuns::new(NOW);

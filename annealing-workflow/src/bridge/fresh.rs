@@ -53,7 +53,8 @@ impl<T: Message> AssetPlugin for FreshPlugin<T> {
         self.bridge
             .diff(&self.start.workflow, &request, |asset, runs, run| {
                 // A clock that ran ahead then must not make it fresh for as long.
-                let Some(started) = run.succeeded.filter(|at| *at <= runs.at) else {
+                let started = run.succeeded.map(|it| it.started);
+                let Some(started) = started.filter(|at| *at <= runs.at) else {
                     return Ok(None);
                 };
                 let payload = asset.payload::<T>();

@@ -336,6 +336,10 @@ impl Lane {
 
     /// Ends the action of a step: it holds and waits for nothing.
     pub(super) fn rest(&mut self, now: Now, id: StepId) {
+        let edit = self.step_mut(id).and_then(|step| step.edit.as_mut());
+        if let Some(edit) = edit {
+            edit.over = true;
+        }
         self.enter(now, id, Phase::Rests, None);
         let Some(step) = self.step_mut(id) else {
             return;
@@ -346,9 +350,6 @@ impl Lane {
         step.under_way = false;
         step.incarnation = None;
         step.settles_until = None;
-        if let Some(edit) = &mut step.edit {
-            edit.over = true;
-        }
         step.rare.due = None;
         step.rare.reach = None;
         let claims = std::mem::take(&mut step.rare.claims);

@@ -148,7 +148,7 @@ pub struct Lane {
     suspects: Suspects,
     schedules: Schedules,
     watches: Watches,
-    /// The steps whose edits are being made.
+    /// The steps whose edits are not known to be made.
     editing: BTreeSet<StepId>,
     commit: CommitNo,
     durable: CommitNo,
@@ -319,16 +319,23 @@ impl Lane {
         all
     }
 
-    /// Whether a live execution keeps to this definition, or new ones would.
-    pub fn uses(&self, definition: Digest) -> bool {
-        let live = self.live.values().map(|it| it.live.origin.definition);
-        let new = self.settings.workflows.values().map(Workflow::digest);
-        live.chain(new).any(|used| used == definition)
+    /// Notes which definitions are stored.
+    pub fn knows_definitions(&mut self, stored: Vec<Digest>) {
+        self.stored.extend(stored);
     }
 
-    /// Notes that a definition is removed from the store.
-    pub fn forget_definition(&mut self, definition: Digest) {
-        self.stored.remove(&definition);
+    /// Forgets the stored definitions to which no live execution keeps, which no new one would have, and which are not
+    /// `spared`. Returns them, to be removed from the store.
+    pub fn forget_definitions(&mut self, spared: impl Fn(&Digest) -> bool) -> BTreeSet<Digest> {
+        let stored = self.stored.iter().copied();
+        let mut unused: BTreeSet<Digest> = stored.filter(|it| !spared(it)).collect();
+        let new = self.settings.workflows.values().map(Workflow::digest);
+        let live = self.live.values().map(|it| it.live.origin.definition);
+        for used in new.chain(live) {
+            unused.remove(&used);
+        }
+        self.stored.retain(|it| !unused.contains(it));
+        unused
     }
 
     fn became_durable(&mut self, now: Now, commit: CommitNo, out: &mut Effects) {
@@ -412,14 +419,16 @@ impl Lane {
         let Some(step) = self.step_mut(id) else {
             return;
         };
-        let edits = matches!(phase, Phase::Editing(_));
-        step.phase = phase;
+        let before = std::mem::replace(&mut step.phase, phase);
         step.since = (now.mono, now.wall);
         step.alarm = alarm;
+        let is_open = step.edit_may_come();
         self.list(id);
-        if edits {
-            self.editing.insert(id);
-        } else if self.editing.remove(&id) {
+        let is_over = match is_open {
+            true => !self.editing.insert(id) && matches!(before, Phase::Editing(_)),
+            false => self.editing.remove(&id),
+        };
+        if is_over {
             self.watches.look_again();
         }
     }

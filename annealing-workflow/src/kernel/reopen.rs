@@ -11,7 +11,7 @@ use super::{
     say::Say,
     state::{ExecutionNo, StepId},
 };
-use crate::record::{Entry, KeyRecord, What};
+use crate::record::{Changed, Entry, KeyRecord, What};
 
 impl Lane {
     /// Restarts machines of an ended execution, as the store has it. `known`: the record of its key. All its records are
@@ -37,7 +37,10 @@ impl Lane {
         // Its fields, which were to be given up after its end.
         self.held
             .retain(|(.., call)| !matches!(call, Call::Release(of) if *of == holder));
-        self.revived(&ended);
+        if let Some(key) = &ended.live.key {
+            let changed = ended.changed.as_ref();
+            self.revived(&ended.live.origin.cause, key, changed);
+        }
         self.reopened.insert(no, ended.live.ends);
         self.add(now, ended, &mut Vec::new());
         let begun = self.live.get(&no).into_iter();
@@ -93,15 +96,12 @@ impl Lane {
         Ok(())
     }
 
-    /// Tells the schedule or the watch whose run it is, unless another execution has its key.
-    fn revived(&mut self, ended: &RecoveredExecution) {
-        let Some(key) = &ended.live.key else {
-            return;
-        };
-        match &ended.live.origin.cause {
+    /// Tells the schedule or the watch of a run that it is live.
+    pub(super) fn revived(&mut self, cause: &StartCause, key: &str, changed: Option<&Changed>) {
+        match cause {
             StartCause::Slot { schedule, at } => self.schedules.revived(schedule, *at),
             StartCause::Watch { watch, .. } => {
-                let changed = ended.changed.iter().flat_map(|it| &it.assets);
+                let changed = changed.iter().flat_map(|it| &it.assets);
                 let assets: Vec<_> = changed.map(|it| it.asset.clone()).collect();
                 self.watches.revived(watch, key, &assets);
             }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use control_plane_store::records::By;
+use jiff::Timestamp;
 use plugin_sdk::{
     Now,
     operation::{AssetRun, ExecutionId, Join, RunEnd},
@@ -92,20 +93,14 @@ impl Lane {
 
 impl Execution {
     /// Notes in the runs of its asset that it has ended.
-    pub(super) fn run_ended(&mut self, outcome: &Outcome) {
-        if let Some(run) = self
-            .about
-            .runs
-            .iter_mut()
-            .find(|it| it.execution == self.id)
-        {
-            run.end = Some(match outcome {
+    pub(super) fn run_ended(&mut self, outcome: &Outcome, now: Timestamp) {
+        let mut runs = self.about.runs.iter_mut();
+        if let Some(run) = runs.find(|it| it.execution == self.id) {
+            let end = match outcome {
                 Outcome::Succeeded => RunEnd::Succeeded,
                 other => RunEnd::Failed(other.to_string()),
-            });
-            if *outcome == Outcome::Succeeded {
-                run.succeeded = Some(run.started);
-            }
+            };
+            run.ends(end, now);
         }
     }
 }
@@ -123,7 +118,7 @@ fn with_next(mut runs: Vec<AssetRun>, next: AssetRun) -> Vec<AssetRun> {
 pub(super) fn live_again(runs: &mut Vec<AssetRun>, execution: &ExecutionId) {
     if let Some(at) = runs.iter().position(|run| run.execution == *execution) {
         let mut run = runs.remove(at);
-        run.end = None;
+        run.is_restarted();
         runs.push(run);
     }
 }

@@ -98,7 +98,7 @@ impl Lane {
             machine: None,
             what: What::Ended(outcome.to_string()),
         });
-        execution.run_ended(&outcome);
+        execution.run_ended(&outcome, now.wall);
         if let Some(record) = execution.key_record(Some(outcome.clone())) {
             let name = (record.workflow.clone(), record.key.clone());
             self.keys.remove(&name);

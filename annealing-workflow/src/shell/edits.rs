@@ -1,17 +1,19 @@
 //! The calls of the kernel that go to the port to intent.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use control_plane_runtime::{Runtime, catch_panic};
 use control_plane_store::{record, records::Holder};
+use futures::channel::mpsc::UnboundedSender;
 use plugin_sdk::{plugin, with_causes};
 
 use super::{
+    Input,
     build::Workflows,
     calls::{Calls, InFlight, tell_keys},
 };
 use crate::{
-    intent::SettleReply,
+    intent::{Intent, SettleReply},
     kernel::{CallNo, Event, HOLDER, PreparedEdit, SettleRequest},
     record::Live,
 };
@@ -56,43 +58,88 @@ impl<R: Runtime> Calls<R> {
         }
     }
 
-    /// Gives up the fields of an execution that has ended. Until it succeeds they are refused to all others, so it is tried
-    /// until then, unless the execution is live again, or the ownership ends.
+    /// Gives up the fields of an execution that has ended.
     pub(super) fn release(&self, holder: Holder) {
-        let Some(intent) = self.intent.clone() else {
-            return;
-        };
-        let (workflows, sender) = self.keys();
-        self.workflows.runtime.spawn(Box::pin(async move {
-            while let Err(error) = intent.release(&holder).await {
-                let partition = &workflows.partition;
-                tracing::warn!(%partition, %holder, error = &*error as &dyn std::error::Error, "failed to give up the fields of an execution that has ended; trying again");
-                let mut live = None;
-                while live.is_none() {
-                    workflows.runtime.sleep(RELEASE_AGAIN).await;
-                    if sender.is_closed() {
-                        return;
-                    }
-                    live = workflows.is_live(&holder).await;
-                }
-                if live == Some(true) {
-                    return;
-                }
-            }
-        }));
+        if let Some(releasing) = self.releasing() {
+            let release = async move { releasing.release(&holder, Some(false)).await };
+            self.workflows.runtime.spawn(Box::pin(release));
+        }
     }
 
     /// Gives up the fields of executions that ended before this owner began.
-    pub(super) fn release_others(&self, live: BTreeSet<Holder>) {
-        let Some(intent) = self.intent.clone() else {
-            return;
-        };
-        let partition = self.workflows.partition.clone();
-        self.workflows.runtime.spawn(Box::pin(async move {
-            if let Err(error) = intent.release_others(&live).await {
-                tracing::warn!(%partition, error = &*error as &dyn std::error::Error, "failed to give up the fields of executions that have ended; the next owner gives them up");
+    pub(super) fn release_ended(&self) {
+        if let Some(releasing) = self.releasing() {
+            let release = async move { releasing.release_ended().await };
+            self.workflows.runtime.spawn(Box::pin(release));
+        }
+    }
+
+    fn releasing(&self) -> Option<Releasing<R>> {
+        let intent = self.intent.clone()?;
+        let (workflows, sender) = self.keys();
+        Some(Releasing {
+            workflows,
+            intent,
+            sender,
+        })
+    }
+}
+
+/// Gives up fields, until the ownership ends.
+struct Releasing<R> {
+    workflows: Arc<Workflows<R>>,
+    intent: Arc<dyn Intent>,
+    sender: UnboundedSender<Input>,
+}
+
+impl<R: Runtime> Releasing<R> {
+    /// Gives up the fields of an execution, unless it is live. Until that succeeds they are refused to all others, so it is
+    /// tried until then. `live`: whether it is live, if that is known.
+    async fn release(&self, holder: &Holder, mut live: Option<bool>) {
+        loop {
+            match live {
+                Some(true) => return,
+                Some(false) => match self.intent.release(holder).await {
+                    Ok(()) => return,
+                    Err(error) => {
+                        let partition = &self.workflows.partition;
+                        tracing::warn!(%partition, %holder, error = &*error as &dyn std::error::Error, "failed to give up the fields of an execution that has ended; trying again");
+                    }
+                },
+                None => {}
             }
-        }));
+            if self.later().await.is_none() {
+                return;
+            }
+            live = self.workflows.is_live(holder).await;
+        }
+    }
+
+    async fn release_ended(&self) {
+        let holders = loop {
+            match self.intent.holders().await {
+                Ok(holders) => break holders,
+                Err(error) => {
+                    let partition = &self.workflows.partition;
+                    tracing::warn!(%partition, error = &*error as &dyn std::error::Error, "failed to read which programs hold fields; executions that have ended may hold some; trying again");
+                }
+            }
+            if self.later().await.is_none() {
+                return;
+            }
+        };
+        for holder in holders {
+            if holder.to_string().starts_with(HOLDER) {
+                let live = self.workflows.is_live(&holder).await;
+                self.release(&holder, live).await;
+            }
+        }
+    }
+
+    /// Waits before the next attempt. `None`: the ownership has ended.
+    async fn later(&self) -> Option<()> {
+        self.workflows.runtime.sleep(RELEASE_AGAIN).await;
+        (!self.sender.is_closed()).then_some(())
     }
 }
 

@@ -60,8 +60,13 @@ impl History {
         workflow.insert((kept.ended, kept.id.clone()), kept);
     }
 
-    /// Removes an execution. Returns the definition to which no other kept one keeps, if it was the last.
-    pub(super) fn remove(&mut self, id: &ExecutionId) -> Option<(Kept, Option<Digest>)> {
+    /// Whether a kept execution has this definition.
+    pub(super) fn has(&self, definition: &Digest) -> bool {
+        self.definitions.contains_key(definition)
+    }
+
+    /// Removes an execution.
+    pub(super) fn remove(&mut self, id: &ExecutionId) -> Option<Kept> {
         let end = self.ends.remove(id)?;
         let workflow = self.workflows.get_mut(&id.workflow)?;
         let kept = workflow.remove(&(end, id.clone()))?;
@@ -70,12 +75,10 @@ impl History {
         }
         let count = self.definitions.get_mut(&kept.definition)?;
         *count -= 1;
-        let unused = *count == 0;
-        if unused {
+        if *count == 0 {
             self.definitions.remove(&kept.definition);
         }
-        let definition = unused.then_some(kept.definition);
-        Some((kept, definition))
+        Some(kept)
     }
 
     /// The executions that are over a limit: more of their workflow have ended since than are kept, or they are too old.
@@ -188,11 +191,15 @@ mod tests {
         let mut history = History::default();
         (1..=3).for_each(|n| history.add(kept(n, 1, None)));
         history.add(kept(3, 2, None));
-        let mut remove = |n| history.remove(&ExecutionId::new("season", n));
-        assert_eq!(remove(1).unwrap().1, None);
-        assert_eq!(remove(2).unwrap().1, Some(Digest([0; 32])));
-        assert_eq!(remove(3).unwrap().1, Some(Digest([1; 32])));
-        assert!(remove(3).is_none());
+        let season = |n| ExecutionId::new("season", n);
+        let has = |history: &History| [0, 1].map(|n| history.has(&Digest([n; 32])));
+        let mut seen = Vec::new();
+        for n in 1..=3 {
+            assert!(history.remove(&season(n)).is_some());
+            seen.push(has(&history));
+        }
+        assert_eq!(seen, [[true, true], [false, true], [false, false]]);
+        assert!(history.remove(&season(3)).is_none());
         assert!(history.workflows.is_empty() && history.ends.is_empty());
     }
 

@@ -316,11 +316,19 @@ impl<R: Runtime> Session<R> {
                 let writes = self
                     .retained
                     .found(&self.workflows, &mut self.kernel, found);
-                // The journal keeps the order of the kernel's commits.
-                self.flush();
-                self.last = self.journal.record(writes);
+                self.remove(writes);
             }
         }
+    }
+
+    /// Writes what retention removes.
+    fn remove(&mut self, writes: Vec<Write>) {
+        if writes.is_empty() {
+            return;
+        }
+        // The journal keeps the order of the kernel's commits.
+        self.flush();
+        self.last = self.journal.record(writes);
     }
 
     fn tick(&mut self) {
@@ -330,7 +338,8 @@ impl<R: Runtime> Session<R> {
         if late {
             self.flush();
         }
-        self.retained.look(&self.workflows);
+        let old = self.retained.look(&self.workflows, &mut self.kernel);
+        self.remove(old);
         self.step(Event::Tick);
     }
 

@@ -56,7 +56,7 @@ use self::{
 };
 use crate::{
     intent::Intent,
-    kernel::{Command, Event, Recovered, Reply, holder},
+    kernel::{Command, Event, Recovered, Reply},
     record::{Ended, KeyRecord, ListenerRecord},
 };
 
@@ -158,8 +158,7 @@ impl<R: Runtime> Attached<R> {
             intent,
             latest,
         );
-        let live = recovered.live.iter();
-        calls.release_others(live.map(|it| holder(&it.id)).collect());
+        calls.release_ended();
         let handle = Handle::new(workflows.clone(), sender.clone(), trouble, rewrites.clone());
         let listening = listen::listen(workflows.clone(), handle, sender.clone());
         let asked = inbox::read(

@@ -38,23 +38,35 @@ impl Retained {
         }
     }
 
-    /// Begins a pass if it is due.
-    pub(super) fn look<R: Runtime>(&mut self, workflows: &Arc<Workflows<R>>) {
+    /// Begins a pass if it is due. Returns the writes to make.
+    pub(super) fn look<R: Runtime>(
+        &mut self,
+        workflows: &Arc<Workflows<R>>,
+        kernel: &mut Lane,
+    ) -> Vec<Write> {
         let now = workflows.runtime.now();
         if now.mono < self.next {
-            return;
+            return Vec::new();
         }
         self.next = now.mono + EVERY;
-        match self.is_complete {
-            true => self.pass(workflows),
-            false => retention::look(workflows, &self.sender),
+        if self.is_complete {
+            return self.pass(workflows, kernel);
         }
+        retention::look(workflows, &self.sender);
+        Vec::new()
     }
 
-    fn pass<R: Runtime>(&self, workflows: &Arc<Workflows<R>>) {
+    /// Begins a pass. Removes the definitions that nothing keeps to any more, also those between two tracks of an
+    /// execution.
+    fn pass<R: Runtime>(&self, workflows: &Arc<Workflows<R>>, kernel: &mut Lane) -> Vec<Write> {
         let now = workflows.runtime.now().wall;
         let over = self.history.over(&workflows.settings.config, now);
         retention::pass(workflows, &self.sender, over);
+        let unused = kernel.forget_definitions(|it| self.history.has(it));
+        let unused = unused.into_iter();
+        unused
+            .map(|it| Write::Delete(definition_key(&workflows.partition, it)))
+            .collect()
     }
 
     /// Takes what a pass has found. Returns the writes to make.
@@ -65,24 +77,18 @@ impl Retained {
         found: Found,
     ) -> Vec<Write> {
         match found {
-            Found::History(all) => {
+            Found::History(all, definitions) => {
+                kernel.knows_definitions(definitions);
                 let ended = all.into_iter().filter(|it| !kernel.is_live(&it.id));
                 ended.for_each(|kept| self.history.add(kept));
                 self.is_complete = true;
-                self.pass(workflows);
-                Vec::new()
+                self.pass(workflows, kernel)
             }
             Found::Keys(writes) => writes,
             // It may be live again.
-            Found::Old(id, mut writes) => match self.history.remove(&id) {
+            Found::Old(id, writes) => match self.history.remove(&id) {
                 None => Vec::new(),
-                Some((_, definition)) => {
-                    if let Some(digest) = definition.filter(|digest| !kernel.uses(*digest)) {
-                        kernel.forget_definition(digest);
-                        writes.push(Write::Delete(definition_key(&workflows.partition, digest)));
-                    }
-                    writes
-                }
+                Some(_) => writes,
             },
         }
     }

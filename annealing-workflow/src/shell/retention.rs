@@ -8,11 +8,13 @@ use control_plane_store::{Error, KeyRange, Record, Write, record};
 use futures::channel::mpsc::UnboundedSender;
 use jiff::Timestamp;
 use plugin_sdk::operation::ExecutionId;
+use prodspec_model::Digest;
 
 use super::{
     Input,
     build::Workflows,
     history::{KEY, Kept},
+    writes::DEFINITION,
 };
 use crate::record::{self as records, Ended, KeyRecord, LogRecord, OldKey, Output, StepRecord};
 
@@ -22,25 +24,45 @@ pub(super) const EVERY: Duration = Duration::from_secs(3600);
 /// Number of rows that are read at once.
 const PAGE: usize = 1000;
 
+/// Number of definitions that are read at once. They are larger.
+const DEFINITIONS: usize = 50;
+
 /// What a pass has found.
 pub(crate) enum Found {
-    /// All executions that have ended.
-    History(Vec<Kept>),
+    /// All executions that have ended, and all definitions that are stored.
+    History(Vec<Kept>, Vec<Digest>),
     /// An execution to remove, with the writes that do so.
     Old(ExecutionId, Vec<Write>),
     /// Keys, and parts of the feed, that are not kept any more.
     Keys(Vec<Write>),
 }
 
-/// Reads which executions have ended, once after a takeover.
+/// Reads which executions have ended and which definitions are stored, once after a takeover.
 pub(super) fn look<R: Runtime>(workflows: &Arc<Workflows<R>>, sender: &UnboundedSender<Input>) {
     let (ours, sender) = (workflows.clone(), sender.clone());
     spawn(workflows, async move {
         let ended = record::load_all::<Ended>(&*ours.store, &ours.partition).await?;
         let kept = ended.iter().map(|(_, ended)| Kept::of(&ended.value));
-        tell(&sender, Found::History(kept.collect()));
+        let definitions = definitions(&ours).await?;
+        tell(&sender, Found::History(kept.collect(), definitions));
         Ok(())
     });
+}
+
+/// The digests of all stored definitions.
+async fn definitions<R: Runtime>(workflows: &Workflows<R>) -> Result<Vec<Digest>, Error> {
+    let mut rest = Some(record::range(&workflows.partition, DEFINITION));
+    let mut digests = Vec::new();
+    while let Some(range) = rest {
+        let page = workflows.store.scan(range, DEFINITIONS).await?;
+        let names = page
+            .rows
+            .iter()
+            .filter_map(|(key, _)| key.as_str().rsplit('/').next());
+        digests.extend(names.filter_map(|name| name.parse::<Digest>().ok()));
+        rest = page.rest;
+    }
+    Ok(digests)
 }
 
 /// Finds everything that is stored of these executions, and the keys whose time is over.

@@ -118,8 +118,8 @@ impl Intent for Never {
         Ok(())
     }
 
-    async fn release_others(&self, _: &BTreeSet<Holder>) -> Result<(), BoxError> {
-        Ok(())
+    async fn holders(&self) -> Result<BTreeSet<Holder>, BoxError> {
+        Ok(BTreeSet::new())
     }
 }
 

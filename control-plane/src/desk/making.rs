@@ -1,8 +1,8 @@
 //! Makes a change that was tried: recorded before, marked after.
 
 use control_plane_runtime::Runtime;
-use control_plane_store::{Batch, CommitError, owner};
-use plugin_sdk::{EditError, Problem, Proposal, with_causes};
+use control_plane_store::{Batch, CommitError, owner, records::ChangeRecord};
+use plugin_sdk::{EditError, Problem, Proposal, SourceChange, with_causes};
 use prodspec_gen::{Table, Trial, pipeline::Editable};
 use prodspec_model::{AssetId, Revision, snapshot::Change};
 
@@ -108,6 +108,39 @@ impl<R: Runtime> Desk<R> {
         }
     }
 
+    /// What a change alone does that was made before: the difference to what the sources make if it is taken back in a
+    /// trial. Empty if one of its fields has another value now.
+    pub(super) async fn own_changes_before(
+        &self,
+        editable: &Editable,
+        record: &ChangeRecord,
+    ) -> Vec<Change> {
+        if record.holder.is_none() {
+            return Vec::new();
+        }
+        let (pipeline, runtime) = (&self.pipeline, &self.runtime);
+        let back = taken_back(&record.change);
+        let (Ok(proposal), Ok(reading)) = (
+            pipeline.propose(runtime, editable, &back).await,
+            self.read(editable).await,
+        ) else {
+            return Vec::new();
+        };
+        if reading.revision != proposal.before {
+            return Vec::new();
+        }
+        let source = &record.source;
+        let without = self.generation.try_proposal(source.clone(), &proposal);
+        let (Ok(without), Ok(with)) = (
+            without.await,
+            self.generation.try_reading(source.clone(), reading).await,
+        ) else {
+            return Vec::new();
+        };
+        let before = &without.candidate.snapshot;
+        before.diff(&with.candidate.snapshot)
+    }
+
     /// Makes a change of a table, in one commit with its record.
     async fn commit_row(
         &self,
@@ -177,6 +210,16 @@ impl<R: Runtime> Desk<R> {
             _ => EditError::Failed(problems),
         }
     }
+}
+
+/// The change that undoes another one.
+fn taken_back(change: &SourceChange) -> SourceChange {
+    let mut back = change.clone();
+    back.edits.reverse();
+    for edit in &mut back.edits {
+        std::mem::swap(&mut edit.was, &mut edit.to);
+    }
+    back
 }
 
 /// The error for books that cannot be read.

@@ -242,7 +242,7 @@ impl<R: Runtime> Desk<R> {
                 return Err(EditRefused::IdUsed(edit.id.clone()));
             }
             if record.made.is_some() || self.was_made(editable, record).await? {
-                return self.made_before(&mut guard, record).await;
+                return self.made_before(&mut guard, editable, record).await;
             }
         }
         let change = recorded.map_or_else(|| self.change(edit), |record| record.change);
@@ -319,9 +319,11 @@ impl<R: Runtime> Desk<R> {
     async fn made_before(
         &self,
         guard: &mut Option<Books>,
+        editable: &Editable,
         record: &ChangeRecord,
     ) -> Result<Made, EditRefused> {
         let revision = record.after.clone();
+        let own = self.own_changes_before(editable, record).await;
         let begun = self.generation.begun();
         if record.made.is_none() {
             let wanted = Wanted {
@@ -339,7 +341,7 @@ impl<R: Runtime> Desk<R> {
             diff: String::new(),
             changes: Arc::default(),
             assets: record.assets.clone(),
-            own: Vec::new(),
+            own,
             sealed: None,
             begun,
         })

@@ -102,17 +102,9 @@ impl<R: Runtime> Intent for Port<R> {
         Ok(())
     }
 
-    async fn release_others(&self, live: &BTreeSet<Holder>) -> Result<(), BoxError> {
-        let desk = self.desk()?;
-        let ledger = desk.ledger().await?;
-        let holders: BTreeSet<Holder> = ledger.fields().map(|field| field.holder.clone()).collect();
-        for holder in holders
-            .difference(live)
-            .filter(|it| it.to_string().starts_with("execution/"))
-        {
-            desk.release(holder).await?;
-        }
-        Ok(())
+    async fn holders(&self) -> Result<BTreeSet<Holder>, BoxError> {
+        let ledger = self.desk()?.ledger().await?;
+        Ok(ledger.fields().map(|field| field.holder.clone()).collect())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     path::Path,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::AtomicU8},
 };
 
 use control_plane::{
@@ -14,9 +14,9 @@ use control_plane::{
         WatchOperation, WatchState, from_fn,
     },
 };
-use plugin_sdk::SyncState;
+use plugin_sdk::{EditableSource, SyncState};
 
-use crate::world::*;
+use crate::{edits::dying::Dying, world::*};
 
 const SERVICES: &str = "services:\n  a: {size: 4}\n  b: {size: 6}\n";
 
@@ -104,12 +104,22 @@ fn functions(builder: ControlPlaneBuilder, seen: &Seen) -> ControlPlaneBuilder {
 }
 
 fn build(dir: &Path, production: &Production, seen: &Seen) -> Running {
+    let manifest = YamlFile::watch(dir.join("manifest.yaml"));
+    build_with(dir, production, seen, manifest)
+}
+
+fn build_with(
+    dir: &Path,
+    production: &Production,
+    seen: &Seen,
+    manifest: impl EditableSource,
+) -> Running {
     let store = SqliteStore::open_wait(dir.join("state")).unwrap();
     let builder = functions(plane(production), seen)
         .store(store)
         .generator(Watches)
         .source(YamlFile::watch(dir.join("watches.yaml")))
-        .editable(YamlFile::watch(dir.join("manifest.yaml")));
+        .editable(manifest);
     Running::start(builder.build().unwrap())
 }
 
@@ -172,6 +182,30 @@ async fn r38_watch_on_intent_runs_once_for_each_change_of_a_person_over_a_restar
         (production.size("a"), production.size("b")),
         (Some(6), Some(10))
     );
+    running.stop().await;
+}
+
+/// The source makes an edit, and does not know so. The second answer says what the edit alone has changed too.
+#[tokio::test]
+async fn r39_own_change_whose_first_answer_was_lost_starts_nothing() {
+    let (dir, production) = (tempfile::tempdir().unwrap(), Production::default());
+    let seen = Seen::default();
+    write(dir.path(), SERVICES);
+    watches(dir.path(), ROUND);
+    let manifest = Dying {
+        file: YamlFile::watch(dir.path().join("manifest.yaml")),
+        dies: Arc::new(AtomicU8::new(2)),
+    };
+    let running = build_with(dir.path(), &production, &seen, manifest);
+    running.handle.settle(LONG).await.unwrap();
+    rests(&running.handle, |_| true).await;
+    write(dir.path(), &SERVICES.replace('4', "7"));
+    rests(&running.handle, |it| it.counts.started > 0).await;
+    running.handle.settle(LONG).await.unwrap();
+    let shown = rests(&running.handle, |it| it.counts.started > 0).await;
+    assert_eq!((shown.counts.started, shown.counts.own), (1, 1));
+    assert_eq!(*seen.lock().unwrap(), ["a: 4 to 7"]);
+    assert_eq!(production.size("a"), Some(8));
     running.stop().await;
 }
 

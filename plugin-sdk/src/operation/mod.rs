@@ -36,7 +36,7 @@ pub use self::{
     power::{InvalidPower, NotAllowed, Powers},
     request::FunctionRequest,
     requirement::{Required, Requirement},
-    runs::{AssetRun, AssetRuns, Join, RunEnd, Runs, content},
+    runs::{AssetRun, AssetRuns, Join, RunEnd, Runs, Success, content},
     start::{InvalidStart, Note, PauseAsset, Start},
 };
 pub use prodspec_model::operation::Power;

@@ -26,9 +26,22 @@ pub struct AssetRun {
     /// How it ended. `None`: it is live.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<RunEnd>,
-    /// Time at which the newest run for this content was started that succeeded. `None`: none has succeeded.
+    /// Time at which it ended. `None`: it is live.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub succeeded: Option<Timestamp>,
+    pub ended: Option<Timestamp>,
+    /// The newest run for this content that succeeded. `None`: none has succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub succeeded: Option<Success>,
+}
+
+/// The times of a run that succeeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Success {
+    /// Time at which it was started.
+    pub started: Timestamp,
+    /// Time at which it ended.
+    pub ended: Timestamp,
 }
 
 /// How a run of a workflow ended.
@@ -50,8 +63,27 @@ impl AssetRun {
             execution,
             started,
             end: None,
+            ended: None,
             succeeded: None,
         }
+    }
+
+    /// Notes that it has ended now.
+    pub fn ends(&mut self, end: RunEnd, now: Timestamp) {
+        if end == RunEnd::Succeeded {
+            self.succeeded = Some(Success {
+                started: self.started,
+                ended: now,
+            });
+        }
+        self.end = Some(end);
+        self.ended = Some(now);
+    }
+
+    /// Notes that it is live again after its end.
+    pub fn is_restarted(&mut self) {
+        self.end = None;
+        self.ended = None;
     }
 
     /// Whether the run has not ended.

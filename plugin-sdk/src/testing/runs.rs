@@ -47,11 +47,9 @@ impl FakeRuns {
     /// Ends the live run, if there is one.
     pub fn end(&self, end: RunEnd) {
         let mut state = self.state();
+        let state = &mut *state;
         for run in state.runs.iter_mut().filter(|run| run.is_live()) {
-            if end == RunEnd::Succeeded {
-                run.succeeded = Some(run.started);
-            }
-            run.end = Some(end.clone());
+            run.ends(end.clone(), state.at);
         }
     }
 

@@ -140,16 +140,9 @@ impl Intent for Port {
         Ok(())
     }
 
-    async fn release_others(&self, live: &BTreeSet<Holder>) -> Result<(), BoxError> {
-        let holders: BTreeSet<Holder> = {
-            let state = self.world.state();
-            let holders = state.flows.source.holders.values().cloned();
-            holders.filter(|it| !live.contains(it)).collect()
-        };
-        for holder in holders {
-            self.release(&holder).await?;
-        }
-        Ok(())
+    async fn holders(&self) -> Result<BTreeSet<Holder>, BoxError> {
+        let state = self.world.state();
+        Ok(state.flows.source.holders.values().cloned().collect())
     }
 }
 

@@ -32,15 +32,20 @@ impl Lane {
             self.schedules.told(&wanted, now.wall);
         }
         for (asset, wanted) in wanted {
-            match wanted {
-                Some(wanted) => self.schedules.take(asset, |known| {
-                    let taken = match known {
-                        Some(known) => known.edited(wanted, now.wall).map(|()| None),
-                        None => Schedule::new(wanted, now.wall).map(Some),
-                    };
-                    taken.map_err(|error| error.to_string())
-                }),
-                None => self.schedules.left(&asset, now.wall),
+            let Some(wanted) = wanted else {
+                self.schedules.left(&asset, now.wall);
+                continue;
+            };
+            let is_new = self.schedules.get(&asset).is_none();
+            self.schedules.take(asset.clone(), |known| {
+                let taken = match known {
+                    Some(known) => known.edited(wanted, now.wall).map(|()| None),
+                    None => Schedule::new(wanted, now.wall).map(Some),
+                };
+                taken.map_err(|error| error.to_string())
+            });
+            if is_new {
+                self.adopt_runs(&asset);
             }
         }
     }

@@ -1,6 +1,9 @@
 //! Watches whose runs edit: their own changes, and loops of several.
 
-use plugin_sdk::{FieldEdit, operation::Power};
+use plugin_sdk::{
+    FieldEdit,
+    operation::{Power, Start},
+};
 use prodspec_model::operation::{Operation, PipelineStep};
 
 use super::{watched::*, *};
@@ -10,7 +13,7 @@ fn editing(names: &[&str]) -> World {
     let power = || Power::edit("m.yaml", "jobs.*");
     let functions = names.iter().map(|name| {
         let mut function = keyed(name);
-        function.info = function.info.may(power());
+        function.info = function.info.may(power()).may(Power::start("other"));
         function
     });
     let mut world = World::new([], functions);
@@ -18,7 +21,7 @@ fn editing(names: &[&str]) -> World {
     for name in names {
         let run = PipelineStep::new("run", *name);
         let mut watch = on_intent();
-        watch.template = Operation::pipeline([run]).may([power()]);
+        watch.template = Operation::pipeline([run]).may([power(), Power::start("other")]);
         world.watch(&format!("watch/{name}"), Some(&watch));
     }
     world.sync();
@@ -88,15 +91,47 @@ fn r39_own_change_is_known_to_a_lane_that_is_behind() {
     assert!(world.called().is_empty(), "{:?}", world.called());
 }
 
-#[test]
-fn r38_watch_does_not_wait_for_edits_that_no_watch_has_caused() {
+/// A world with the watch `one`, and with a workflow that calls its function too.
+fn with_workflow() -> World {
     let mut world = editing(&["one"]);
-    let by_hand = Workflow::new("by-hand")
+    let other = Workflow::new("other")
         .machine(Machine::calls("run", "one"))
         .ends_well(is("run", "done"));
-    world.with_workflow(by_hand.build().unwrap());
+    world.with_workflow(other.build().unwrap());
     world.crash();
-    world.start("by-hand", "1");
+    world
+}
+
+/// The run of the watch has ended before the edit of what it has started.
+#[test]
+fn r39_own_change_of_what_a_run_has_started_starts_nothing() {
+    let mut world = with_workflow();
+    world.seal(&[("job/a", "2")]);
+    world.sync();
+    let starts = Answer::new().start(Start::of("other").key("1")).done();
+    world.answer("one", Ok(starts));
+    world.sync();
+    assert_eq!((world.live(), world.called()), (1, vec!["one"]));
+    edits(&mut world, "one");
+    world.edited(Err(plugin::Error::unknown("the answer was lost")));
+    world.sync();
+    let made = world.made("job/a", "2", "3");
+    world.seal(&[("job/a", "3")]);
+    world.sync();
+    assert_eq!(world.live(), 1, "its edit may have been made");
+    world.pass(Duration::from_secs(60));
+    world.sync();
+    world.edited(Ok(made));
+    world.sync();
+    assert_eq!(world.live(), 0);
+    let shown = &world.all_watches()[0];
+    assert_eq!((shown.counts.own, &shown.trouble), (1, &None));
+}
+
+#[test]
+fn r38_watch_does_not_wait_for_edits_that_no_watch_has_caused() {
+    let mut world = with_workflow();
+    world.start("other", "1");
     world.sync();
     edits(&mut world, "one");
     world.seal(&[("job/b", "2")]);

@@ -1,5 +1,6 @@
 //! Runs of workflows for assets.
 
+use jiff::Timestamp;
 use plugin_sdk::{
     Cause,
     operation::{AssetRun, Join, RunEnd, Start, StartCause},
@@ -85,6 +86,10 @@ fn r40_continuation_takes_the_end_of_the_newest_run_and_a_push_starts_the_next()
     assert!(second.is_live());
 }
 
+fn started(run: &AssetRun) -> Option<Timestamp> {
+    run.succeeded.map(|it| it.started)
+}
+
 #[test]
 fn r40_older_content_that_succeeded_is_known_when_newer_ones_ran() {
     let mut world = of_season();
@@ -97,13 +102,13 @@ fn r40_older_content_that_succeeded_is_known_when_newer_ones_ran() {
     }
     let all = runs(&mut world);
     let known = |content| all.iter().find(|run| run.content == digest(content));
-    assert_eq!(known("a").unwrap().succeeded, Some(first.started));
+    assert_eq!(started(known("a").unwrap()), Some(first.started));
     assert_eq!(known("c").unwrap().succeeded, None);
     // Another run of the first one, which fails, does not change that it succeeded before.
     join(&mut world, wanted("a").again(true));
     end(&mut world, false);
     let all = runs(&mut world);
-    assert_eq!(all.last().unwrap().succeeded, Some(first.started));
+    assert_eq!(started(all.last().unwrap()), Some(first.started));
     assert_eq!(all.len(), 3, "one for each content");
 }
 
@@ -129,7 +134,7 @@ fn r40_restarted_run_is_live_for_its_asset_again() {
     assert!(runs(&mut world)[0].is_live());
     assert_eq!(join(&mut world, wanted("a")), first);
     end(&mut world, true);
-    assert_eq!(runs(&mut world)[0].succeeded, Some(first.started));
+    assert_eq!(started(&runs(&mut world)[0]), Some(first.started));
 }
 
 #[test]

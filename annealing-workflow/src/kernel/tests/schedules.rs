@@ -165,6 +165,27 @@ fn r37_schedule_that_leaves_intent_goes_on_until_it_is_acknowledged() {
 }
 
 #[test]
+fn r37_schedule_that_comes_back_knows_its_live_run() {
+    let mut world = hourly(Concurrency::Forbid);
+    world.pass(60 * MINUTE);
+    world.intended("cron/nightly", None);
+    world.sync();
+    assert_eq!(say(&mut world, ScheduleWord::Acknowledge), Reply::Taken);
+    world.sync();
+    world.crash();
+    assert!(world.schedules().is_empty());
+    let again = nightly("0 * * * *", Concurrency::Forbid);
+    world.intended("cron/nightly", Some(&again));
+    world.pass(60 * MINUTE);
+    world.sync();
+    assert_eq!(slots(&world), ["slot 2026-03-04T13:00:00Z of cron/nightly"]);
+    assert_eq!(world.schedules()[0].running.len(), 1);
+    world.answer("reindex", done());
+    world.sync();
+    assert_eq!(slots(&world), ["slot 2026-03-04T14:00:00Z of cron/nightly"]);
+}
+
+#[test]
 fn r37_schedule_in_intent_is_not_acknowledged_away() {
     let mut world = hourly(Concurrency::Allow);
     let refused = match say(&mut world, ScheduleWord::Acknowledge) {

@@ -276,6 +276,27 @@ fn r38_watch_that_leaves_intent_goes_on_until_it_is_acknowledged() {
 }
 
 #[test]
+fn r38_watch_that_comes_back_knows_its_live_run() {
+    let mut world = world(&on_intent());
+    world.seal(&[("job/a", "2")]);
+    world.watch(WATCH, None);
+    world.sync();
+    assert_eq!(say(&mut world, ScheduleWord::Acknowledge), Reply::Taken);
+    world.watch(WATCH, Some(&on_intent()));
+    world.seal(&[("job/a", "3"), ("job/b", "2")]);
+    world.sync();
+    assert_eq!(world.noticed(), ["job/a", "job/b"], "one run of each asset");
+    let shown = &world.all_watches()[0];
+    assert_eq!(shown.waiting, [id("job/a")]);
+    assert_eq!(shown.running.len(), 2);
+    world.crash();
+    world.sync();
+    end(&mut world);
+    end(&mut world);
+    assert_eq!(world.noticed(), ["job/a"]);
+}
+
+#[test]
 fn r38_paused_watch_starts_one_run_with_the_newest_when_it_is_resumed() {
     let mut world = world(&on_intent());
     assert_eq!(say(&mut world, ScheduleWord::Pause), Reply::Taken);

@@ -98,6 +98,21 @@ impl Lane {
         }
     }
 
+    /// Tells a trigger that is new of the live runs of its asset: it was there before, and was acknowledged.
+    pub(super) fn adopt_runs(&mut self, asset: &AssetId) {
+        let name = name(asset);
+        let keys = self.keys.range((name.clone(), "".into())..);
+        let runs = keys.take_while(|((workflow, _), _)| *workflow == name);
+        let runs = runs.filter_map(|((_, key), no)| {
+            let run = self.live.get(no)?;
+            let cause = run.live.origin.cause.clone();
+            Some((cause, key.clone(), run.about.changed.clone()))
+        });
+        for (cause, key, changed) in runs.collect::<Vec<_>>() {
+            self.revived(&cause, &key, changed.as_ref());
+        }
+    }
+
     /// The live execution of a run of `asset`.
     pub(super) fn run_of(&self, asset: &AssetId, key: &str) -> Option<ExecutionNo> {
         self.keys.get(&(name(asset), key.into())).copied()

@@ -20,11 +20,11 @@ use self::{
     trigger::{Kind, Watch},
 };
 use super::{
-    Bug, DISPATCH, ExecutionNo, Lane,
+    Bug, DISPATCH, Lane,
     event::{Effects, Made, Reply},
     intended::ScheduleWord,
     refused::Refused,
-    state::{Execution, StepId},
+    state::{Execution, Phase, StepId},
     trigger::{NoStart, Run, Trigger as _, said},
 };
 use crate::{
@@ -58,10 +58,16 @@ impl Lane {
             self.watches.triggers.told(&wanted, now.wall);
         }
         for (asset, wanted) in wanted {
-            match wanted {
-                // Each run starts an execution, so that a watch that is made again gives no number twice.
-                Some(wanted) => self.watches.take(asset, wanted, self.next_execution),
-                None => self.watches.triggers.left(&asset, now.wall),
+            let Some(wanted) = wanted else {
+                self.watches.triggers.left(&asset, now.wall);
+                continue;
+            };
+            let is_new = self.watches.triggers.get(&asset).is_none();
+            // Each run starts an execution, so that a watch that is made again gives no number twice.
+            let run = self.next_execution;
+            self.watches.take(asset.clone(), wanted, run);
+            if is_new {
+                self.adopt_runs(&asset);
             }
         }
     }
@@ -118,34 +124,19 @@ impl Lane {
     }
 
     /// An execution whose edit may be in the next incarnation and is not known yet. Until it is, a watch on intent takes no
-    /// changes: which of them are its own, and to which chain of causes they belong, is known then. Of its own runs the watch
-    /// also waits for edits whose outcome is not known. Edits of executions that no watch has caused belong to no loop, so
-    /// nothing waits for them.
+    /// changes: which of them are its own, and to which chain of causes they belong, is known then. Of executions that it
+    /// has caused itself the watch also waits for edits whose outcome is not known. Edits of executions that no watch has
+    /// caused belong to no loop, so nothing waits for them.
     fn open_edit(&self, asset: &AssetId) -> Option<&Execution> {
         let watch = self.watches.triggers.get(asset)?;
         if matches!(watch.kind, Kind::Status(..)) {
             return None;
         }
-        let edits = self.editing.iter();
-        let edits = edits.filter_map(|step| self.live.get(&step.execution));
-        let mut open = edits.filter(|execution| self.is_caused_by_a_watch(execution));
-        if let Some(open) = open.next() {
-            return Some(open);
-        }
-        let runs = watch.running().into_iter();
-        let runs = runs.filter_map(|run| {
-            let no = self.run_of(asset, &key(asset, run))?;
-            self.live.get(&no)
-        });
-        runs.map(|run| &**run)
-            .find(|run| run.steps.values().any(|it| it.edit_may_come()))
-    }
-
-    fn is_caused_by_a_watch(&self, execution: &Execution) -> bool {
-        let mut links = execution.live.origin.chain.iter();
-        links.any(|link| {
-            let asset = AssetId::new(link);
-            asset.is_ok_and(|asset| self.watches.triggers.get(&asset).is_some())
+        self.editing.iter().find_map(|id| {
+            let execution = self.live.get(&id.execution)?;
+            let caused_by = self.watch_of(execution)?;
+            let is_made_now = matches!(self.step_of(*id)?.phase, Phase::Editing(_));
+            (is_made_now || caused_by == *asset).then_some(&**execution)
         })
     }
 
@@ -249,26 +240,18 @@ impl Lane {
         let mut chain = execution.live.origin.chain.clone();
         chain.push(execution.id.to_string());
         let own = !self.planted(Bug::SelfTrigger);
-        let watch = self.watch_of(id.execution).filter(|_| own);
+        let watch = self.watch_of(execution).filter(|_| own);
         for change in made.changes.iter() {
             self.watches
                 .made(change, watch.as_ref(), &chain, made.sealed);
         }
     }
 
-    /// The watch of whose runs an execution is one, or a child of one.
-    fn watch_of(&self, execution: ExecutionNo) -> Option<AssetId> {
-        let mut at = self.live.get(&execution)?;
-        for _ in 0..=super::CHAIN {
-            let parent = match &at.live.origin.cause {
-                StartCause::Watch { watch, .. } => return Some(watch.clone()),
-                StartCause::Parent(parent) => parent,
-                StartCause::Step(key) => &key.execution,
-                _ => return None,
-            };
-            at = self.live.get(&self.no_of(parent)?)?;
-        }
-        None
+    /// The nearest watch that has caused an execution: by a run, or by what a run has started.
+    fn watch_of(&self, execution: &Execution) -> Option<AssetId> {
+        let links = execution.live.origin.chain.iter().rev();
+        let mut assets = links.filter_map(|link| AssetId::new(link).ok());
+        assets.find(|asset| self.watches.triggers.get(asset).is_some())
     }
 
     /// Takes a word for a watch.

@@ -172,6 +172,39 @@ async fn r41_old_executions_are_removed_after_a_takeover_and_their_keys_later() 
     old_keys_go(&store, only_one).await;
 }
 
+/// Each track that is laid makes another definition. Only the last one of an execution has a use.
+#[tokio::test]
+async fn r41_definitions_between_two_tracks_are_removed() {
+    let store = Arc::new(MemoryStore::new());
+    let lays = |builder: WorkflowsBuilder<TokioRuntime>| {
+        let load = async |request: FunctionRequest| {
+            let next = match request.key.step.as_str() {
+                "load" => "second",
+                "second" => "third",
+                _ => return Ok(Answer::new().done()),
+            };
+            Ok(Answer::new().track(Machine::calls(next, "load")).done())
+        };
+        builder
+            .function(from_fn(keyed("load"), load))
+            .workflow(one("one"))
+    };
+    let id = owning(&store, lays, async |handle| {
+        run(&handle, Start::of("one")).await
+    })
+    .await;
+    owning(&store, lays, async |handle| {
+        while counts(&store).await[2] > 2 {
+            tokio::task::yield_now().await;
+        }
+        let again = Say::restart(["third"]);
+        handle.say(&id, again, by()).await.unwrap();
+        let ended = handle.wait(&id, SOON).await.unwrap();
+        assert_eq!(ended.outcome, Outcome::Succeeded);
+    })
+    .await;
+}
+
 /// A month later the two keys go, and no other.
 async fn old_keys_go(
     store: &Arc<MemoryStore>,

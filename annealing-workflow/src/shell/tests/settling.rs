@@ -33,7 +33,9 @@ struct Shelf {
     asked: AtomicU32,
     waits: watch::Sender<BTreeMap<CallNo, (SettleRequest, SettleReply)>>,
     forgotten: AtomicU32,
-    /// How often giving up fields fails from now on.
+    /// The programs that hold fields when the owner begins.
+    holders: watch::Sender<BTreeSet<Holder>>,
+    /// How often the store fails from now on.
     failures: AtomicI32,
     /// The holders whose fields were given up.
     released: watch::Sender<Vec<Holder>>,
@@ -104,8 +106,11 @@ impl Intent for Shelf {
         Ok(())
     }
 
-    async fn release_others(&self, _: &BTreeSet<Holder>) -> Result<(), BoxError> {
-        Ok(())
+    async fn holders(&self) -> Result<BTreeSet<Holder>, BoxError> {
+        if self.failures.fetch_sub(1, Ordering::Relaxed) > 0 {
+            return Err("the store is unavailable".into());
+        }
+        Ok(self.holders.borrow().clone())
     }
 }
 
@@ -186,6 +191,46 @@ async fn r34_fields_of_an_ended_execution_are_given_up_until_it_succeeds() {
         let all = released.wait_for(|all| !all.is_empty());
         let all = tokio::time::timeout(SOON, all).await.unwrap().unwrap();
         assert_eq!(all.len(), 1);
+    })
+    .await;
+}
+
+/// The store fails for each question and each attempt before it works.
+#[tokio::test(start_paused = true)]
+async fn r34_fields_of_executions_that_ended_before_a_takeover_are_given_up_until_it_succeeds() {
+    let (store, shelf) = (Arc::new(MemoryStore::new()), Shelf::first(First::Keeps));
+    let intent = |attached: Attached<TokioRuntime>| attached.with_intent(shelf.clone());
+    let (ended, live) = owning_with(&store, setting, intent, async |handle| {
+        let mut ids = start(&handle, 2).await;
+        shelf.has_waits(2).await;
+        handle.say(&ids[0], Say::Cancel, by()).await.unwrap();
+        handle.wait(&ids[0], SOON).await.unwrap();
+        (ids.remove(0), ids.remove(0))
+    })
+    .await;
+    let of = |id: &plugin_sdk::operation::ExecutionId| Holder::from(format!("execution/{id}"));
+    let rollout = Holder::from("rollout/one".to_owned());
+    let holders = [of(&ended), of(&live), rollout];
+    shelf.holders.send_replace(holders.into());
+    shelf.released.send_replace(Vec::new());
+    shelf.failures.store(4, Ordering::Relaxed);
+    owning_with(&store, setting, intent, async |handle| {
+        let mut released = shelf.released.subscribe();
+        let all = released.wait_for(|all| !all.is_empty());
+        let all = tokio::time::timeout(SOON, all)
+            .await
+            .unwrap()
+            .unwrap()
+            .clone();
+        assert_eq!(all, [of(&ended)]);
+        shelf.has_waits(1).await;
+        shelf.settle_all();
+        handle.wait(&live, SOON).await.unwrap();
+        released
+            .wait_for(|all| all.contains(&of(&live)))
+            .await
+            .unwrap();
+        assert_eq!(shelf.released.borrow().len(), 2, "only executions");
     })
     .await;
 }

@@ -19,11 +19,11 @@ use prodspec_model::{Revision, SourceName};
 use super::{World, edit, overwritten, refused, set};
 use crate::world::{LONG, write};
 
-/// A source whose process dies during a commit.
-struct Dying {
-    file: YamlFile,
+/// A source whose process dies during the next commit.
+pub(crate) struct Dying {
+    pub(crate) file: YamlFile,
     /// 0: it lives. 1: it dies before the file is replaced. 2: afterwards.
-    dies: Arc<AtomicU8>,
+    pub(crate) dies: Arc<AtomicU8>,
 }
 
 #[async_trait]
@@ -56,7 +56,7 @@ impl EditableSource for Dying {
         change: &SourceChange,
         proposal: &Proposal,
     ) -> Result<Revision, EditError> {
-        let dies = self.dies.load(Ordering::Relaxed);
+        let dies = self.dies.swap(0, Ordering::Relaxed);
         if dies == 2 {
             self.file.commit(change, proposal).await?;
         }
@@ -98,7 +98,6 @@ async fn r34_edit_whose_process_dies_is_made_once_whatever_happens_to_the_file_m
             let expected = std::fs::read_to_string(world.path()).unwrap();
             let expected = expected.replace("eu: {size: 1}", "eu: {size: 7}");
 
-            switch.store(0, Ordering::Relaxed);
             let running = world.start_with(dying()).await;
             running.handle.edit(&edit).await.unwrap();
             running.handle.settle(LONG).await.unwrap();
@@ -135,7 +134,6 @@ async fn r34_edit_whose_field_a_person_set_after_the_death_is_refused_and_holds_
     let text = world.text().replace("eu: {size: 1}", "eu: {size: 4}");
     write(world.dir.path(), &text);
 
-    switch.store(0, Ordering::Relaxed);
     let running = world.start_with(dying()).await;
     let wrong = refused(running.handle.edit(&edit_of_one).await);
     assert!(

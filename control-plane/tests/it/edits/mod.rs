@@ -1,7 +1,7 @@
 //! R34, S6: programs edit sources: tried with the whole pipeline, made once, held against other programs, and never
 //! against a person.
 
-mod dying;
+pub(crate) mod dying;
 mod together;
 
 use std::{collections::BTreeSet, path::PathBuf};
