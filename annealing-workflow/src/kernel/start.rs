@@ -9,7 +9,7 @@ use plugin_sdk::{
     workflow::{StateName, WorkflowName},
 };
 
-use prodspec_model::{Digest, operation::History};
+use prodspec_model::{AssetId, Digest, operation::History};
 
 use super::{
     Bug, CHAIN, Lane,
@@ -42,7 +42,14 @@ pub(super) struct Starting {
 
 impl Starting {
     /// The execution before its first step.
-    fn execution(self, now: Now, id: ExecutionId, by: &By, origins: &mut Origins) -> Execution {
+    fn execution(
+        self,
+        now: Now,
+        id: ExecutionId,
+        by: &By,
+        watch: Option<AssetId>,
+        origins: &mut Origins,
+    ) -> Execution {
         let start = self.start;
         let origin = Origin {
             definition: self.workflow.digest(),
@@ -50,6 +57,7 @@ impl Starting {
             by: by.clone(),
             cause: self.cause,
             chain: self.chain,
+            watch,
             labels: start.labels,
             history: self.history,
         };
@@ -143,7 +151,8 @@ impl Lane {
             out.records
                 .push(Record::Changed(id.clone(), changed.clone()));
         }
-        let execution = starting.execution(now, id.clone(), by, &mut self.origins);
+        let watch = self.watch_behind(&starting.cause);
+        let execution = starting.execution(now, id.clone(), by, watch, &mut self.origins);
         self.begin_execution(now, execution, out);
         Ok(Reply::Started {
             id,

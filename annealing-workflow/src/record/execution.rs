@@ -9,7 +9,7 @@ use plugin_sdk::{
     operation::{ExecutionId, StartCause},
     workflow::{MachineName, StateName},
 };
-use prodspec_model::{Digest, operation::History};
+use prodspec_model::{AssetId, Digest, operation::History};
 use serde::{Deserialize, Serialize};
 
 use crate::definition::Outcome;
@@ -39,6 +39,10 @@ pub struct Origin {
     /// The executions and watches that led to it, the nearest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chain: Vec<String>,
+    /// The watch of whose runs it is one, or by whose runs it was started, also through other executions. `None`: it is of
+    /// no watch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watch: Option<AssetId>,
     /// Labels of the start.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: Arc<BTreeMap<String, String>>,

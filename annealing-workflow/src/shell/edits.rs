@@ -129,6 +129,9 @@ impl<R: Runtime> Releasing<R> {
             }
         };
         for holder in holders {
+            if self.sender.is_closed() {
+                return;
+            }
             if holder.to_string().starts_with(HOLDER) {
                 let live = self.workflows.is_live(&holder).await;
                 self.release(&holder, live).await;

@@ -60,6 +60,11 @@ impl History {
         workflow.insert((kept.ended, kept.id.clone()), kept);
     }
 
+    /// Whether an execution is among them.
+    pub(super) fn has_ended(&self, id: &ExecutionId) -> bool {
+        self.ends.contains_key(id)
+    }
+
     /// Whether a kept execution has this definition.
     pub(super) fn has(&self, definition: &Digest) -> bool {
         self.definitions.contains_key(definition)

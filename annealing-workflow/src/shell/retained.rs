@@ -79,8 +79,10 @@ impl Retained {
         match found {
             Found::History(all, definitions) => {
                 kernel.knows_definitions(definitions);
-                let ended = all.into_iter().filter(|it| !kernel.is_live(&it.id));
-                ended.for_each(|kept| self.history.add(kept));
+                // What has ended since then is known better.
+                let is_old = |it: &Kept| !kernel.is_live(&it.id) && !self.history.has_ended(&it.id);
+                let ended: Vec<_> = all.into_iter().filter(is_old).collect();
+                ended.into_iter().for_each(|kept| self.history.add(kept));
                 self.is_complete = true;
                 self.pass(workflows, kernel)
             }

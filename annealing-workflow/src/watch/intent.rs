@@ -214,16 +214,20 @@ impl IntentWatch {
         }
     }
 
-    /// Notes that the ended run is live again, for these assets: an operator restarted a step of it.
-    pub fn revived(&mut self, run: u64, assets: &[AssetId]) {
-        for id in assets {
+    /// Notes that a run that the watch does not know is live, for these assets with their present content: an operator
+    /// restarted a step of it, or the watch was acknowledged and has come back.
+    pub fn revived(&mut self, run: u64, assets: Vec<(AssetId, Content)>) {
+        for (id, content) in assets {
             let live = self
                 .assets
-                .get(id)
+                .get(&id)
                 .is_some_and(|it| it.running.contains(&run));
             if !live {
-                self.runs.start(run, id);
-                self.update(id, |watched, _| watched.running.push(run));
+                self.runs.start(run, &id);
+                self.update(&id, |watched, _| {
+                    watched.running.push(run);
+                    watched.handled.get_or_insert(content);
+                });
             }
         }
     }

@@ -67,8 +67,7 @@ impl<R: Runtime> Desk<R> {
         };
         match committed {
             Ok(()) => {
-                let newest = self.generation.status().incarnation;
-                made.sealed = newest.map(|header| header.id.no);
+                made.sealed = self.newest_sealed();
                 made.begun = self.generation.begun();
                 Ok(Attempted::Made(made))
             }
@@ -131,10 +130,11 @@ impl<R: Runtime> Desk<R> {
         }
         let source = &record.source;
         let without = self.generation.try_proposal(source.clone(), &proposal);
-        let (Ok(without), Ok(with)) = (
-            without.await,
-            self.generation.try_reading(source.clone(), reading).await,
-        ) else {
+        let Ok(without) = without.await else {
+            return Vec::new();
+        };
+        let with = self.generation.try_reading(source.clone(), reading);
+        let Ok(with) = with.await else {
             return Vec::new();
         };
         let before = &without.candidate.snapshot;

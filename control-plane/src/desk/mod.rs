@@ -10,9 +10,9 @@ mod overwritten;
 mod records;
 mod request;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use control_plane_runtime::Runtime;
+use control_plane_runtime::{Runtime, timeout_at};
 use control_plane_store::{
     Batch, CommitError, Store, Version, owner,
     records::{ChangeRecord, HeldField, Holder, Ledger},
@@ -31,6 +31,8 @@ pub use self::{error::EditRefused, request::SourceEdit};
 
 /// Number of times that an edit is tried while its source changes.
 const ATTEMPTS: u32 = 16;
+/// Time for finding out what an edit changes alone that was made before.
+const OWN: Duration = Duration::from_secs(10);
 /// Number of times that a batch is submitted whose outcome is not known.
 const SUBMISSIONS: u32 = 5;
 
@@ -169,6 +171,12 @@ impl<R: Runtime> Desk<R> {
             }
             None => Err(EditRefused::UnknownSource(edit.source.clone())),
         }
+    }
+
+    /// Whether a change with this id was recorded.
+    pub(crate) async fn knows(&self, id: &ChangeId) -> Result<bool, EditRefused> {
+        let mut guard = self.books.lock().await;
+        Ok(self.open(&mut guard).await?.change(id).is_some())
     }
 
     /// The change that an edit asks for now.
@@ -323,7 +331,6 @@ impl<R: Runtime> Desk<R> {
         record: &ChangeRecord,
     ) -> Result<Made, EditRefused> {
         let revision = record.after.clone();
-        let own = self.own_changes_before(editable, record).await;
         let begun = self.generation.begun();
         if record.made.is_none() {
             let wanted = Wanted {
@@ -335,6 +342,15 @@ impl<R: Runtime> Desk<R> {
             self.mark(guard, &wanted, (&record.before, &revision)).await;
             self.generation.regenerate();
         }
+        let sealed = self.newest_sealed();
+        // It is not worth more time than that: without it, a watch may start again for its own change.
+        let until = self.runtime.now().mono + OWN;
+        let own = timeout_at(
+            &self.runtime,
+            until,
+            self.own_changes_before(editable, record),
+        );
+        let own = own.await.unwrap_or_default();
         Ok(Made {
             id: record.change.id.clone(),
             revision,
@@ -342,9 +358,14 @@ impl<R: Runtime> Desk<R> {
             changes: Arc::default(),
             assets: record.assets.clone(),
             own,
-            sealed: None,
+            sealed,
             begun,
         })
+    }
+
+    fn newest_sealed(&self) -> Option<IncarnationNo> {
+        let newest = self.generation.status().incarnation;
+        newest.map(|header| header.id.no)
     }
 }
 

@@ -137,19 +137,23 @@ impl<R: Runtime> Port<R> {
                 .map_err(refused)?;
             return Ok(answer(made, Vec::new()));
         }
-        let (fit, left) = self.fitting(source, prepared).await?;
+        let Fitting {
+            mut fit,
+            left,
+            done,
+        } = self.fitting(source, prepared).await?;
         let left_alone = left.iter().map(|edit| edit.edit.to_string()).collect();
+        // It may be made, and its answer lost.
+        if fit.is_empty() && desk.knows(&selection(&id, &done)?).await.map_err(refused)? {
+            fit = done;
+        }
         if fit.is_empty() {
             return Ok(Made {
                 left_alone,
                 ..Made::default()
             });
         }
-        // Which fields fit depends on the source, so each selection of them is a change of its own.
-        let paths: Vec<String> = fit.iter().map(|edit| edit.edit.to_string()).collect();
-        let id = Digest::of(format!("{id} {}", paths.join(" ")).as_bytes()).to_string();
-        let id =
-            ChangeId::new(&id).map_err(|invalid| plugin::Error::permanent(invalid.to_string()))?;
+        let id = selection(&id, &fit)?;
         let fields = fit.iter().map(|edit| edit.edit.clone());
         let made = desk
             .edit(&edit.id(id).fields(fields))
@@ -158,12 +162,12 @@ impl<R: Runtime> Port<R> {
         Ok(answer(made, left_alone))
     }
 
-    /// Those edits whose fields have their expected values now, and those whose fields have neither these nor the new ones.
+    /// What can be made of edits now.
     async fn fitting<'e>(
         &self,
         source: &str,
         prepared: &'e PreparedEdit,
-    ) -> Result<(Vec<&'e Edit>, Vec<&'e Edit>), plugin::Error> {
+    ) -> Result<Fitting<'e>, plugin::Error> {
         let (pipeline, runtime) = (&self.shared.pipeline, &self.shared.runtime);
         let found = pipeline.sources().iter().find(|it| *it.name().0 == *source);
         let found = found.ok_or_else(|| {
@@ -171,10 +175,39 @@ impl<R: Runtime> Port<R> {
         })?;
         let reading = pipeline.read(runtime, found).await;
         let reading = reading.map_err(|problems| plugin::Error::transient(problems.to_string()))?;
-        let edits = prepared.edit.edits.iter();
-        let open = edits.filter(|edit| desk::value(&reading, &edit.edit) != edit.edit.to);
-        Ok(open.partition(|edit| desk::value(&reading, &edit.edit) == edit.edit.was))
+        let mut fitting = Fitting::default();
+        for edit in &prepared.edit.edits {
+            let now = desk::value(&reading, &edit.edit);
+            let of = if now == edit.edit.to {
+                &mut fitting.done
+            } else if now == edit.edit.was {
+                &mut fitting.fit
+            } else {
+                &mut fitting.left
+            };
+            of.push(edit);
+        }
+        Ok(fitting)
     }
+}
+
+/// The edits of a step by what their fields have now.
+#[derive(Default)]
+struct Fitting<'e> {
+    /// The expected values.
+    fit: Vec<&'e Edit>,
+    /// Neither these nor the new ones.
+    left: Vec<&'e Edit>,
+    /// The new values.
+    done: Vec<&'e Edit>,
+}
+
+/// The id under which some edits of a step are made. Which fields fit depends on the source, so each selection of them is a
+/// change of its own.
+fn selection(id: &ChangeId, edits: &[&Edit]) -> Result<ChangeId, plugin::Error> {
+    let paths: Vec<String> = edits.iter().map(|edit| edit.edit.to_string()).collect();
+    let id = Digest::of(format!("{id} {}", paths.join(" ")).as_bytes()).to_string();
+    ChangeId::new(&id).map_err(|invalid| plugin::Error::permanent(invalid.to_string()))
 }
 
 /// What an edit has changed.

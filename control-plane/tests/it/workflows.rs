@@ -3,16 +3,24 @@
 use std::{
     collections::BTreeSet,
     path::Path,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU8, Ordering},
+    },
 };
 
 use control_plane::workflow::{
     Answer, EffectKey, ExecutionId, FunctionInfo, FunctionRequest, Machine, Outcome, Power, Ran,
-    Repeat, Required, Requirement, Say, Start, WaitFor, Workflow, any, cancelled, from_fn, is,
+    Repeat, Required, Requirement, Say, Start, WaitFor, What, Workflow, any, cancelled, from_fn,
+    is,
 };
 
-use crate::world::*;
-use control_plane::{ControlPlaneBuilder, prelude::*, sdk::Guard};
+use crate::{edits::dying::Dying, world::*};
+use control_plane::{
+    ControlPlaneBuilder,
+    prelude::*,
+    sdk::{EditableSource, Guard},
+};
 
 const SERVICES: &str = "services: {a: {size: 3}, b: {size: 5}}";
 
@@ -221,10 +229,13 @@ fn doubling(builder: ControlPlaneBuilder) -> ControlPlaneBuilder {
 const COMMENTED: &str = "services:\n  a: {size: 3} # measured in May\n  b: {size: 5}\n";
 
 fn editing(dir: &Path, production: &Production) -> Running {
+    let manifest = YamlFile::watch(dir.join("manifest.yaml"));
+    editing_with(dir, production, manifest)
+}
+
+fn editing_with(dir: &Path, production: &Production, manifest: impl EditableSource) -> Running {
     let store = SqliteStore::open_wait(dir.join("state")).unwrap();
-    let builder = doubling(plane(production))
-        .store(store)
-        .editable(YamlFile::watch(dir.join("manifest.yaml")));
+    let builder = doubling(plane(production)).store(store).editable(manifest);
     Running::start(builder.build().unwrap())
 }
 
@@ -287,6 +298,36 @@ async fn r36_step_that_edits_is_done_when_production_has_it_and_can_be_put_back(
     while !running.handle.held_fields().await.unwrap().is_empty() {
         tokio::task::yield_now().await;
     }
+    running.stop().await;
+}
+
+/// The source makes the restore, and does not know so. The second answer says which assets it has changed.
+#[tokio::test]
+async fn r34_restore_whose_first_answer_was_lost_is_known_to_be_made() {
+    let (dir, production) = (tempfile::tempdir().unwrap(), Production::default());
+    write(dir.path(), COMMENTED);
+    let dies = Arc::new(AtomicU8::new(0));
+    let manifest = Dying {
+        file: YamlFile::watch(dir.path().join("manifest.yaml")),
+        dies: dies.clone(),
+    };
+    let running = editing_with(dir.path(), &production, manifest);
+    let handle = &running.handle;
+    handle.settle(LONG).await.unwrap();
+    let started = handle.start(Start::of("double"), ann()).await.unwrap().id;
+    asks(handle, &started).await;
+    dies.store(2, Ordering::Relaxed);
+    let no = Say::answer("keep", "no");
+    handle.say(&started, no, ann()).await.unwrap();
+    handle.wait_execution(&started, LONG).await.unwrap();
+    assert_eq!(dies.load(Ordering::Relaxed), 0);
+    let log = handle.execution_log(&started).await.unwrap();
+    let made = log.into_iter().filter_map(|entry| match entry.what {
+        What::Edited { assets, .. } => Some(assets),
+        _ => None,
+    });
+    let made: Vec<_> = made.collect();
+    assert_eq!(made, [vec![id("a")], vec![id("a")]]);
     running.stop().await;
 }
 

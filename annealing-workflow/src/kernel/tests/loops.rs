@@ -129,6 +129,48 @@ fn r39_own_change_of_what_a_run_has_started_starts_nothing() {
 }
 
 #[test]
+fn r38_watch_does_not_wait_for_an_edit_that_was_not_made() {
+    let mut world = with_workflow();
+    world.seal(&[("job/a", "2")]);
+    world.sync();
+    let starts = Answer::new().start(Start::of("other").key("1")).done();
+    world.answer("one", Ok(starts));
+    world.sync();
+    edits(&mut world, "one");
+    world.edited(Err(plugin::Error::transient("the source is away")));
+    world.sync();
+    world.seal(&[("job/b", "2")]);
+    world.sync();
+    assert_eq!(world.called(), ["one"], "its next run");
+}
+
+/// The run of a watch that has stopped is not one of the watch before it in the chain.
+#[test]
+fn r38_change_by_a_run_of_a_watch_that_has_stopped_is_seen() {
+    let mut world = editing(&["one", "two"]);
+    world.seal(&[("job/a", "2")]);
+    world.sync();
+    world.answer("two", done());
+    world.sync();
+    edits(&mut world, "one");
+    let made = world.made("job/a", "2", "3");
+    world.edited(Ok(made));
+    world.seal(&[("job/a", "3")]);
+    world.sync();
+    assert_eq!(world.called(), ["two"]);
+    world.watch("watch/two", None);
+    let stop = Command::Watch(id("watch/two"), ScheduleWord::Acknowledge);
+    assert_eq!(world.hear(stop), Reply::Taken);
+    world.sync();
+    edits(&mut world, "two");
+    let made = world.made("job/a", "3", "4");
+    world.edited(Ok(made));
+    world.seal(&[("job/a", "4")]);
+    world.sync();
+    assert_eq!(world.called(), ["one"]);
+}
+
+#[test]
 fn r38_watch_does_not_wait_for_edits_that_no_watch_has_caused() {
     let mut world = with_workflow();
     world.start("other", "1");

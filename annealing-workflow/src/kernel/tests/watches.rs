@@ -297,6 +297,23 @@ fn r38_watch_that_comes_back_knows_its_live_run() {
 }
 
 #[test]
+fn r38_run_that_a_watch_knows_again_is_replaced_with_all_its_assets() {
+    let mut watch = on_intent();
+    watch.per = Per::Watch;
+    watch.concurrency = Concurrency::Replace;
+    let mut world = world(&watch);
+    world.seal(&[("job/a", "2"), ("job/b", "2")]);
+    world.watch(WATCH, None);
+    world.sync();
+    assert_eq!(say(&mut world, ScheduleWord::Acknowledge), Reply::Taken);
+    world.watch(WATCH, Some(&watch));
+    world.seal(&[("job/a", "3")]);
+    world.sync();
+    end(&mut world);
+    assert_eq!(world.noticed(), ["job/a", "job/b"]);
+}
+
+#[test]
 fn r38_paused_watch_starts_one_run_with_the_newest_when_it_is_resumed() {
     let mut world = world(&on_intent());
     assert_eq!(say(&mut world, ScheduleWord::Pause), Reply::Taken);

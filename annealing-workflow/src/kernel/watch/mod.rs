@@ -124,19 +124,29 @@ impl Lane {
     }
 
     /// An execution whose edit may be in the next incarnation and is not known yet. Until it is, a watch on intent takes no
-    /// changes: which of them are its own, and to which chain of causes they belong, is known then. Of executions that it
-    /// has caused itself the watch also waits for edits whose outcome is not known. Edits of executions that no watch has
-    /// caused belong to no loop, so nothing waits for them.
+    /// changes: which of them are its own, and to which chain of causes they belong, is known then. Of its own runs, and of
+    /// what these have started, the watch also waits for edits whose outcome is not known. Edits of executions that no watch
+    /// has caused belong to no loop, so nothing waits for them.
     fn open_edit(&self, asset: &AssetId) -> Option<&Execution> {
         let watch = self.watches.triggers.get(asset)?;
         if matches!(watch.kind, Kind::Status(..)) {
             return None;
         }
         self.editing.iter().find_map(|id| {
-            let execution = self.live.get(&id.execution)?;
-            let caused_by = self.watch_of(execution)?;
-            let is_made_now = matches!(self.step_of(*id)?.phase, Phase::Editing(_));
-            (is_made_now || caused_by == *asset).then_some(&**execution)
+            let (execution, step) = (self.live.get(&id.execution)?, self.step_of(*id)?);
+            let is_open = match step.phase {
+                Phase::Editing(_) => self.is_caused_by_a_watch(execution),
+                _ => step.uncertain && execution.live.origin.watch.as_ref() == Some(asset),
+            };
+            is_open.then_some(&**execution)
+        })
+    }
+
+    fn is_caused_by_a_watch(&self, execution: &Execution) -> bool {
+        let mut links = execution.live.origin.chain.iter();
+        links.any(|link| {
+            let asset = AssetId::new(link);
+            asset.is_ok_and(|asset| self.watches.triggers.get(&asset).is_some())
         })
     }
 
@@ -240,18 +250,23 @@ impl Lane {
         let mut chain = execution.live.origin.chain.clone();
         chain.push(execution.id.to_string());
         let own = !self.planted(Bug::SelfTrigger);
-        let watch = self.watch_of(execution).filter(|_| own);
+        let watch = execution.live.origin.watch.clone().filter(|_| own);
         for change in made.changes.iter() {
             self.watches
                 .made(change, watch.as_ref(), &chain, made.sealed);
         }
     }
 
-    /// The nearest watch that has caused an execution: by a run, or by what a run has started.
-    fn watch_of(&self, execution: &Execution) -> Option<AssetId> {
-        let links = execution.live.origin.chain.iter().rev();
-        let mut assets = links.filter_map(|link| AssetId::new(link).ok());
-        assets.find(|asset| self.watches.triggers.get(asset).is_some())
+    /// The watch whose run starts an execution for this reason, or has started what does. A listener is no part of a run.
+    pub(super) fn watch_behind(&self, cause: &StartCause) -> Option<AssetId> {
+        let starter = match cause {
+            StartCause::Watch { watch, .. } => return Some(watch.clone()),
+            StartCause::Parent(parent) => parent,
+            StartCause::Step(key) => &key.execution,
+            _ => return None,
+        };
+        let starter = self.live.get(&self.no_of(starter)?)?;
+        starter.live.origin.watch.clone()
     }
 
     /// Takes a word for a watch.

@@ -216,8 +216,10 @@ impl Watches {
     /// The ended run with this key is live again.
     pub(in crate::kernel) fn revived(&mut self, asset: &AssetId, key: &str, assets: &[AssetId]) {
         let run = super::run_of_key(key);
-        if let (Some(run), Some(watch)) = (run, self.triggers.change(asset)) {
-            watch.revived(run, assets);
+        if let (Some(run), Some(watch), Some(newest)) =
+            (run, self.triggers.change(asset), &self.newest)
+        {
+            watch.revived(run, assets, newest);
         }
     }
 

@@ -15,8 +15,8 @@ use super::{super::trigger::Trigger, members::Members};
 use crate::{
     record::Paused,
     watch::{
-        Changed, IntentWatch, Progress, StatusWatch, Wanted, WatchRecord, WatchedRecord, changes,
-        selected,
+        Changed, Content, IntentWatch, Progress, StatusWatch, Wanted, WatchRecord, WatchedRecord,
+        changes, selected,
     },
 };
 
@@ -245,10 +245,22 @@ impl Watch {
         }
     }
 
-    pub(super) fn revived(&mut self, run: u64, assets: &[AssetId]) {
-        match &mut self.kind {
-            Kind::Intent(watch, _) => watch.revived(run, assets),
-            Kind::Status(watch, _) => watch.revived(run, assets),
+    /// A run for these assets is live that was not before. `newest`: the newest incarnation.
+    pub(super) fn revived(&mut self, run: u64, assets: &[AssetId], newest: &Incarnation) {
+        match (&mut self.kind, &self.wanted.on) {
+            (Kind::Intent(watch, fields), On::Intent(on)) => {
+                let taken = self.behind.as_ref().unwrap_or(newest);
+                let content = |id: &AssetId| Content {
+                    digest: taken
+                        .asset(id)
+                        .and_then(|asset| selected(&asset, &on.of, fields)),
+                    at: taken.no(),
+                };
+                let assets = assets.iter().map(|id| (id.clone(), content(id)));
+                watch.revived(run, assets.collect());
+            }
+            (Kind::Status(watch, _), _) => watch.revived(run, assets),
+            _ => {}
         }
     }
 
