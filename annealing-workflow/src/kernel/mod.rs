@@ -148,7 +148,7 @@ pub struct Lane {
     suspects: Suspects,
     schedules: Schedules,
     watches: Watches,
-    /// The steps whose edits are not known to be made.
+    /// The steps whose edits are being made, or may have been.
     editing: BTreeSet<StepId>,
     commit: CommitNo,
     durable: CommitNo,
@@ -422,7 +422,7 @@ impl Lane {
         let before = std::mem::replace(&mut step.phase, phase);
         step.since = (now.mono, now.wall);
         step.alarm = alarm;
-        let is_open = step.edit_may_come();
+        let is_open = step.edit_is_open();
         self.list(id);
         let is_over = match is_open {
             true => !self.editing.insert(id) && matches!(before, Phase::Editing(_)),

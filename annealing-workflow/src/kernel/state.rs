@@ -242,6 +242,11 @@ impl Step {
         self.open_edit().is_some_and(|edit| edit.assets.is_none())
     }
 
+    /// Whether its edit is being made now, or may have been made although no answer has said so.
+    pub(super) fn edit_is_open(&self) -> bool {
+        self.edit_may_come() && (self.uncertain || matches!(self.phase, Phase::Editing(_)))
+    }
+
     /// Whether a person may say what has happened: nothing is in flight, and it is not known whether the last call or the
     /// edit took effect. `probed`: the function has a probe, which has not found out yet.
     pub(super) fn is_open_for_a_word(&self, probed: bool) -> bool {

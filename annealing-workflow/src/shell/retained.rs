@@ -62,11 +62,11 @@ impl Retained {
         let now = workflows.runtime.now().wall;
         let over = self.history.over(&workflows.settings.config, now);
         retention::pass(workflows, &self.sender, over);
-        let unused = kernel.forget_definitions(|it| self.history.has(it));
-        let unused = unused.into_iter();
-        unused
-            .map(|it| Write::Delete(definition_key(&workflows.partition, it)))
-            .collect()
+        let unused = kernel
+            .forget_definitions(|it| self.history.has(it))
+            .into_iter();
+        let keys = unused.map(|it| definition_key(&workflows.partition, it));
+        keys.map(Write::Delete).collect()
     }
 
     /// Takes what a pass has found. Returns the writes to make.

@@ -102,15 +102,49 @@ fn with_workflow() -> World {
     world
 }
 
-/// The run of the watch has ended before the edit of what it has started.
-#[test]
-fn r39_own_change_of_what_a_run_has_started_starts_nothing() {
+/// The same: a run of the watch has started the workflow, and has ended.
+fn with_started_workflow() -> World {
     let mut world = with_workflow();
     world.seal(&[("job/a", "2")]);
     world.sync();
     let starts = Answer::new().start(Start::of("other").key("1")).done();
     world.answer("one", Ok(starts));
     world.sync();
+    world
+}
+
+#[test]
+fn r38_change_by_what_a_listener_of_a_run_has_started_is_seen() {
+    let mut world = with_workflow();
+    world.seal(&[("job/a", "2")]);
+    world.sync();
+    let run = "watch.one-0000000001";
+    let chain = vec!["watch/one".to_owned(), run.to_owned()];
+    let (name, of) = ("notices".to_owned(), run.to_owned());
+    let start = Command::Start {
+        start: Box::new(Start::of("other").key("1")),
+        cause: plugin_sdk::operation::StartCause::Listener { name, of },
+        chain,
+    };
+    assert!(matches!(
+        world.hear(start),
+        Reply::Started { new: true, .. }
+    ));
+    world.answer("one", done());
+    world.sync();
+    edits(&mut world, "one");
+    let made = world.made("job/a", "2", "3");
+    world.edited(Ok(made));
+    world.seal(&[("job/a", "3")]);
+    world.sync();
+    assert_eq!(world.called(), ["one"]);
+    assert_eq!(world.all_watches()[0].counts.own, 0);
+}
+
+/// The run of the watch has ended before the edit of what it has started.
+#[test]
+fn r39_own_change_of_what_a_run_has_started_starts_nothing() {
+    let mut world = with_started_workflow();
     assert_eq!((world.live(), world.called()), (1, vec!["one"]));
     edits(&mut world, "one");
     world.edited(Err(plugin::Error::unknown("the answer was lost")));
@@ -128,14 +162,35 @@ fn r39_own_change_of_what_a_run_has_started_starts_nothing() {
     assert_eq!((shown.counts.own, &shown.trouble), (1, &None));
 }
 
+/// A run reads the newest incarnation. If it started before the watch has taken that one, what it reads would not count as
+/// handled.
 #[test]
-fn r38_watch_does_not_wait_for_an_edit_that_was_not_made() {
-    let mut world = with_workflow();
+fn r38_run_does_not_start_while_the_watch_is_behind() {
+    let mut world = editing(&["one"]);
     world.seal(&[("job/a", "2")]);
     world.sync();
-    let starts = Answer::new().start(Start::of("other").key("1")).done();
-    world.answer("one", Ok(starts));
+    let say = |world: &mut World, word| world.hear(Command::Watch(id("watch/one"), word));
+    assert_eq!(say(&mut world, ScheduleWord::Pause), Reply::Taken);
+    world.seal(&[("job/b", "2")]);
     world.sync();
+    edits(&mut world, "one");
+    world.seal(&[("job/b", "1")]);
+    assert_eq!(say(&mut world, ScheduleWord::Resume), Reply::Taken);
+    world.sync();
+    assert!(world.called().is_empty(), "{:?}", world.called());
+    let made = world.made("job/a", "2", "3");
+    world.edited(Ok(made));
+    world.seal(&[("job/a", "3")]);
+    world.sync();
+    assert!(world.called().is_empty(), "it came and went");
+    world.seal(&[("job/b", "2")]);
+    world.sync();
+    assert_eq!(world.called(), ["one"]);
+}
+
+#[test]
+fn r38_watch_does_not_wait_for_an_edit_that_was_not_made() {
+    let mut world = with_started_workflow();
     edits(&mut world, "one");
     world.edited(Err(plugin::Error::transient("the source is away")));
     world.sync();

@@ -118,7 +118,12 @@ impl Lane {
                     self.watches.drop_beside_runs(&asset);
                 }
             }
-            let again = self.run_watch(now, &asset, out);
+            // A run reads the newest incarnation, so it starts when the watch has taken that one.
+            let watch = self.watches.triggers.get(&asset);
+            let again = match watch.is_some_and(|watch| watch.behind.is_some()) {
+                true => None,
+                false => self.run_watch(now, &asset, out),
+            };
             self.watches.triggers.decided(&asset, steady, again);
         }
     }
@@ -136,7 +141,7 @@ impl Lane {
             let (execution, step) = (self.live.get(&id.execution)?, self.step_of(*id)?);
             let is_open = match step.phase {
                 Phase::Editing(_) => self.is_caused_by_a_watch(execution),
-                _ => step.uncertain && execution.live.origin.watch.as_ref() == Some(asset),
+                _ => execution.live.origin.watch.as_ref() == Some(asset),
             };
             is_open.then_some(&**execution)
         })

@@ -194,9 +194,12 @@ async fn r41_definitions_between_two_tracks_are_removed() {
     })
     .await;
     owning(&store, lays, async |handle| {
-        while counts(&store).await[2] > 2 {
-            tokio::task::yield_now().await;
-        }
+        let removed = async {
+            while counts(&store).await[2] > 2 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(SOON, removed).await.unwrap();
         let again = Say::restart(["third"]);
         handle.say(&id, again, by()).await.unwrap();
         let ended = handle.wait(&id, SOON).await.unwrap();

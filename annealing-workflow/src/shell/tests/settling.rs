@@ -226,10 +226,8 @@ async fn r34_fields_of_executions_that_ended_before_a_takeover_are_given_up_unti
         shelf.has_waits(1).await;
         shelf.settle_all();
         handle.wait(&live, SOON).await.unwrap();
-        released
-            .wait_for(|all| all.contains(&of(&live)))
-            .await
-            .unwrap();
+        let all = released.wait_for(|all| all.contains(&of(&live)));
+        drop(tokio::time::timeout(SOON, all).await.unwrap().unwrap());
         assert_eq!(shelf.released.borrow().len(), 2, "only executions");
     })
     .await;
