@@ -218,14 +218,20 @@ impl Operated {
         operation: &Operation,
         is_registered: impl Fn(&str) -> bool,
     ) -> Result<Self, Error> {
-        let problems = all_problems(name, operation, is_registered).into_iter();
-        let problems: Vec<Problem> = problems.map(|(_, problem)| problem).collect();
-        if !problems.is_empty() {
-            return Err(Error::new(name, problems));
+        let compiled = compile(name, operation);
+        let unknown = unknown_functions(operation, is_registered).into_iter();
+        let unknown: Vec<Problem> = unknown.map(|(_, problem)| problem).collect();
+        match compiled {
+            Ok(workflow) if unknown.is_empty() => Ok(Self {
+                workflow,
+                digest: digest(operation),
+            }),
+            Ok(_) => Err(Error::new(name, unknown)),
+            Err(mut error) => {
+                error.problems.extend(unknown);
+                Err(error)
+            }
         }
-        let workflow = compile(name, operation)?;
-        let digest = digest(operation);
-        Ok(Self { workflow, digest })
     }
 }
 
