@@ -113,11 +113,9 @@ impl Table {
             None => self.whole().await?,
             Some(kept) => match self.since(&kept.revision).await? {
                 Update::Same => return Ok(kept),
-                update => {
-                    let known = kept.documents.into_iter().map(|it| (it.key().clone(), it));
-                    let (revision, documents) = update.applied_to(&kept.revision, &known.collect());
-                    Reading::new(revision.0, documents.into_values().collect())
-                }
+                Update::Delta(delta) => patched(kept, delta),
+                Update::Whole(reading) => reading,
+                _ => self.whole().await?,
             },
         };
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -177,4 +175,25 @@ impl Table {
         }
         Update::Delta(Delta::new(rows.head.revision.0.clone(), put, gone))
     }
+}
+
+/// A reading, whose documents are sorted by key, after some of them have changed. Costs what has changed.
+fn patched(mut reading: Reading, delta: Delta) -> Reading {
+    reading.revision = delta.revision;
+    let documents = &mut reading.documents;
+    let position = |documents: &[Document], key: &DocumentKey| {
+        documents.binary_search_by(|document| document.key().cmp(key))
+    };
+    for document in delta.put {
+        match position(documents, document.key()) {
+            Ok(at) => documents[at] = document,
+            Err(at) => documents.insert(at, document),
+        }
+    }
+    for key in &delta.gone {
+        if let Ok(at) = position(documents, key) {
+            documents.remove(at);
+        }
+    }
+    reading
 }
