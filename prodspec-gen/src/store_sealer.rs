@@ -52,10 +52,12 @@ pub struct StoreSealer {
 #[derive(Default)]
 struct AtHand {
     latest: Option<(Head, Incarnation)>,
+    /// The source revisions that the store has as those of the last run. Empty: this is not known.
     seen: BTreeMap<SourceName, Revision>,
 }
 
-/// The record of the source revisions of the last run that changed nothing.
+/// The record of the source revisions of the last run, if it changed nothing. Without it, they are those of the newest
+/// incarnation.
 #[derive(Serialize, Deserialize)]
 #[serde(transparent)]
 struct Seen(BTreeMap<SourceName, Revision>);
@@ -237,7 +239,8 @@ impl Sealer for StoreSealer {
         let parent = self.at_hand().latest.as_ref().map(|known| known.1.clone());
         let counts = externals::counts(&seal, parent.as_ref());
         let remarks = record::put(&self.partition, "", &seal.remarks())?;
-        let with = self.spending(&seal).await?.write(remarks);
+        let unseen = record::delete::<Seen>(&self.partition, "");
+        let with = self.spending(&seal).await?.write(remarks).write(unseen);
         let counted = self
             .contents
             .count(with, seal.header.id.no, &counts)
@@ -246,7 +249,10 @@ impl Sealer for StoreSealer {
         let incarnation = Incarnation::new(seal.header, seal.snapshot);
         let sealed = self.incarnations.seal(&incarnation, after.as_ref(), with);
         let head = sealed.await?;
-        self.at_hand().latest = Some((head, incarnation.clone()));
+        *self.at_hand() = AtHand {
+            latest: Some((head, incarnation.clone())),
+            seen: incarnation.header().sources.clone(),
+        };
         Ok(incarnation)
     }
 

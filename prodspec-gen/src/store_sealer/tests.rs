@@ -99,6 +99,32 @@ async fn sealed_incarnation_is_in_force_for_every_reader() {
 }
 
 #[tokio::test]
+async fn r2_revisions_of_an_unchanged_run_are_recorded_if_they_are_not_those_of_the_newest_incarnation()
+ {
+    let store = MemoryStore::new();
+    let (seals, mut memo) = (over(&store), Memo::new());
+    let recorded = async || {
+        let seen = record::load::<Seen>(&store, &partition(), "").await;
+        seen.unwrap().map(|seen| seen.value.0)
+    };
+    let sealed = seal(&seals, &mut memo, json!({"a": {"n": 1}}), vec![]);
+    let sealed = sealed.await.unwrap();
+    seals.seen(&sealed.header().sources).await.unwrap();
+    assert_eq!(recorded().await, None);
+
+    let later: BTreeMap<_, _> = [(SourceName("docs".into()), Revision("later".into()))].into();
+    seals.seen(&later).await.unwrap();
+    assert_eq!(recorded().await, Some(later));
+
+    let next = seal(&seals, &mut memo, json!({"a": {"n": 2}}), vec![])
+        .await
+        .unwrap();
+    assert_eq!(recorded().await, None);
+    seals.seen(&next.header().sources).await.unwrap();
+    assert_eq!(recorded().await, None);
+}
+
+#[tokio::test]
 async fn seal_on_an_outdated_parent_is_superseded() {
     let store = MemoryStore::new();
     let (one, two) = (over(&store), over(&store));
