@@ -29,6 +29,11 @@ pub(crate) fn python_on_postgres(name: &str, n: usize) -> Result<Vec<Sample>, Er
     on_postgres(|url| run("python3", &format!("{name}.py"), n, Some(url)))
 }
 
+/// Runs the node script `name`, which needs no server.
+pub(crate) fn node(name: &str, n: usize) -> Result<Vec<Sample>, Error> {
+    run("node", &format!("{name}.js"), n, None)
+}
+
 /// Runs the node script `name` on a PostgreSQL server of its own.
 pub(crate) fn node_on_postgres(name: &str, n: usize) -> Result<Vec<Sample>, Error> {
     on_postgres(|url| run("node", &format!("{name}.js"), n, Some(url)))

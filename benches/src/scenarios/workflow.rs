@@ -27,7 +27,7 @@ use crate::{
 pub(super) static SCENARIO: Scenario = Scenario {
     name: "workflow",
     about: "SQLite: executions of three empty steps, one by one, 64 at a time, all at once",
-    target: "150 us; one by one p50 4.5 forced writes and 0.5 ms; 1/40 of dbos",
+    target: "150 us; one by one p50 4.5 forced writes and 0.5 ms; 1/40 of dbos, 1/20 of restate",
     sizes: Sizes {
         named: 10_000,
         all: 2_000,
@@ -37,6 +37,8 @@ pub(super) static SCENARIO: Scenario = Scenario {
         (OURS, ours),
         ("limit", limit),
         ("dbos", |n| program::python("workflow_dbos", n)),
+        ("restate", |n| program::node("workflow_restate", n)),
+        ("temporal", |n| program::python("workflow_temporal", n)),
     ],
 };
 
