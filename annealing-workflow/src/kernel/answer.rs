@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use plugin_sdk::{
     Now,
-    operation::{Answer, Limit, Powers, Ran, Requirement, Start, StartCause},
+    operation::{Answer, Limit, Power, Powers, Ran, Requirement, Start, StartCause},
     plugin, with_causes,
     workflow::StateName,
 };
@@ -211,6 +211,17 @@ impl Lane {
             true => Ok(()),
             false => self.lay(id, answer, out),
         }
+    }
+
+    /// Whether the edits of an answer may turn assets down: the function declares the power, and so does the machine or the
+    /// operation, if it declares any.
+    pub(super) fn may_turn_down(&self, id: StepId) -> bool {
+        let declares = |may: &[Power]| Powers::read(may).is_ok_and(|powers| powers.turndown());
+        let function = self.function(id).map(|function| &function.info.may[..]);
+        let action = self.live.get(&id.execution);
+        let action = action.and_then(|execution| execution.action(id.machine));
+        let bounds = action.and_then(|action| action.may.as_deref());
+        function.is_some_and(declares) && bounds.is_none_or(declares)
     }
 
     /// Adds the machines of an answer. They are explored from the state that the answer leads to.

@@ -38,7 +38,7 @@ pub(crate) fn holder(execution: &plugin_sdk::operation::ExecutionId) -> Holder {
 impl Lane {
     /// Stores the changes that an answer asks for, and makes them when they are durable.
     pub(super) fn begin_edit(&mut self, now: Now, id: StepId, answer: &Answer, out: &mut Effects) {
-        let half = self.planted(Bug::EditHalf);
+        let (half, turndown) = (self.planted(Bug::EditHalf), self.may_turn_down(id));
         let Some(execution) = self.live.get_mut(&id.execution) else {
             return;
         };
@@ -50,6 +50,7 @@ impl Lane {
         edit.pauses = answer.pauses.clone();
         edit.starts = answer.starts.clone();
         edit.blast_radius = radius(execution, id);
+        edit.turndown = turndown;
         if let Some(step) = execution.steps.at_mut(id.machine) {
             step.failures = 0;
             step.under_way = false;
@@ -92,6 +93,8 @@ impl Lane {
         let mut edit = StepEdit::new(change_id(execution, id), &done);
         edit.edits = edits.flatten().collect();
         edit.lenient = true;
+        // What was turned down before the edit is so again.
+        edit.turndown = true;
         edit.blast_radius = radius(execution, id);
         if edit.edits.is_empty() {
             return self.conclude(now, id, &edit.outcome);

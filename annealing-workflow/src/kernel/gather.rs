@@ -101,6 +101,7 @@ impl Lane {
 
     /// Keeps the edits and pauses of an answer for the step that makes them.
     pub(super) fn gather(&mut self, now: Now, id: StepId, answer: &Answer) {
+        let turndown = self.may_turn_down(id);
         let Some(execution) = self.live.get_mut(&id.execution) else {
             return;
         };
@@ -112,6 +113,7 @@ impl Lane {
             let mut edit = before.unwrap_or_else(|| Box::new(StepEdit::new(change, outcome)));
             edit.gathered = true;
             edit.over = true;
+            edit.turndown |= turndown;
             add(&mut edit, &answer.edits, &answer.pauses);
             step.edit = Some(edit);
         }
@@ -137,6 +139,7 @@ impl Lane {
         for (machine, gathered) in execution.open_gathered() {
             if machines.contains(machine) {
                 add(&mut all, &gathered.edits, &gathered.pauses);
+                all.turndown |= gathered.turndown;
             }
         }
         if all.edits.is_empty() && all.pauses.is_empty() {

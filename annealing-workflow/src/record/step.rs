@@ -153,6 +153,9 @@ pub struct StepEdit {
     /// Maximum number of assets that they may change. `None`: 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blast_radius: Option<u32>,
+    /// Whether they may turn assets down.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub turndown: bool,
     /// Whether they wait for a machine that makes what several machines have gathered.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gathered: bool,
@@ -193,6 +196,7 @@ impl StepEdit {
             starts: Vec::new(),
             lenient: false,
             blast_radius: None,
+            turndown: false,
             gathered: false,
             assets: None,
             over: false,

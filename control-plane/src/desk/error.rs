@@ -2,6 +2,7 @@
 
 use control_plane_store::records::HeldField;
 use plugin_sdk::{BoxError, ChangeId, Problems};
+use prodspec_model::AssetId;
 
 /// The reason why an edit of a source was not made.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +38,11 @@ pub enum EditRefused {
         /// Number of assets that it may change.
         allowed: usize,
     },
+    /// The edit would turn an asset down, and it may not.
+    #[error(
+        "the edit would turn down `{0}`, which it may not; declare the power `Turndown` with the function, and with the operation or the machine, or leave the addon out"
+    )]
+    Turndown(AssetId),
     /// The edit has too many fields, or too long values.
     #[error("the edit has {what}, {limit} are allowed; make it in smaller pieces")]
     TooLarge {

@@ -7,7 +7,7 @@ use prodspec_gen::{Table, Trial, pipeline::Editable};
 use prodspec_model::{AssetId, Revision, snapshot::Change};
 
 use super::{
-    Attempted, Desk, EditRefused, Made, not_recorded,
+    Attempted, Desk, EditRefused, Made, SourceEdit, not_recorded,
     records::{Books, Wanted},
     refused,
 };
@@ -36,10 +36,12 @@ impl<R: Runtime> Desk<R> {
         guard: &mut Option<Books>,
         editable: &Editable,
         wanted: &Wanted<'_>,
-        allowed: usize,
+        edit: &SourceEdit,
     ) -> Result<Attempted, EditRefused> {
         let books = self.open(guard).await?;
-        let (proposal, trial) = self.tried(books, editable, wanted, allowed).await?;
+        let (proposal, trial) = self
+            .tried(books, editable, wanted, edit.blast_radius)
+            .await?;
         let assets: Vec<AssetId> = trial
             .candidate
             .changes
@@ -51,8 +53,14 @@ impl<R: Runtime> Desk<R> {
             ..*wanted
         };
         let own = self.own_changes(editable, wanted, &proposal, &trial);
+        let own = own.await;
+        // If it is not known what it changes alone, what others have changed meanwhile counts too.
+        edit.check_turndown(match own.is_empty() {
+            true => &trial.candidate.changes,
+            false => &own,
+        })?;
         let mut made = Made {
-            own: own.await,
+            own,
             sealed: None,
             assets: assets.clone(),
             id: wanted.change.id.clone(),

@@ -201,8 +201,11 @@ impl<R: Runtime> Desk<R> {
             holder: edit.holder.as_ref(),
             assets: &[],
         };
-        self.tried(books, editable, &wanted, edit.blast_radius)
-            .await
+        let (proposal, trial) = self
+            .tried(books, editable, &wanted, edit.blast_radius)
+            .await?;
+        edit.check_turndown(&trial.candidate.changes)?;
+        Ok((proposal, trial))
     }
 
     /// Tries a change: ledger, expected values, pipeline and guards, blast radius.
@@ -261,7 +264,7 @@ impl<R: Runtime> Desk<R> {
             assets: &[],
         };
         for _ in 0..ATTEMPTS {
-            let made = self.make(&mut guard, editable, &wanted, edit.blast_radius);
+            let made = self.make(&mut guard, editable, &wanted, edit);
             let made = match made.await {
                 Err(error) => return Err(self.not_made(guard, &wanted, error).await),
                 Ok(made) => made,

@@ -5,7 +5,7 @@ use control_plane_store::{
     records::{By, Holder},
 };
 use plugin_sdk::{ChangeId, FieldEdit};
-use prodspec_model::SourceName;
+use prodspec_model::{Asset, Message as _, SourceName, addons::Turndown, snapshot::Change};
 
 use super::EditRefused;
 
@@ -36,6 +36,7 @@ pub struct SourceEdit {
     pub(super) fields: Vec<FieldEdit>,
     pub(super) holder: Option<Holder>,
     pub(super) blast_radius: usize,
+    turndown: bool,
 }
 
 impl SourceEdit {
@@ -48,6 +49,7 @@ impl SourceEdit {
             fields: Vec::new(),
             holder: None,
             blast_radius: BLAST_RADIUS,
+            turndown: true,
         }
     }
 
@@ -81,6 +83,27 @@ impl SourceEdit {
     pub fn blast_radius(mut self, assets: usize) -> Self {
         self.blast_radius = assets;
         self
+    }
+
+    /// Sets whether the edit may give assets the addon [`Turndown`], so that their resources are removed. By default it may.
+    pub fn turndown(mut self, may: bool) -> Self {
+        self.turndown = may;
+        self
+    }
+
+    /// # Errors
+    /// When `changes` turn down an asset, and the edit may not.
+    pub(super) fn check_turndown(&self, changes: &[Change]) -> Result<(), EditRefused> {
+        let down = |asset: &Option<Asset>| {
+            let asset = asset.as_ref();
+            asset.is_some_and(|asset| asset.has_addon(Turndown::TYPE))
+        };
+        let mut changes = changes.iter();
+        let turned_down = changes.find(|change| !down(&change.before) && down(&change.after));
+        match turned_down {
+            Some(change) if !self.turndown => Err(EditRefused::Turndown(change.id().clone())),
+            _ => Ok(()),
+        }
     }
 
     /// The name of the source that is edited.

@@ -119,8 +119,9 @@ impl<R: Runtime> Port<R> {
         prepared: &PreparedEdit,
     ) -> Result<Made, plugin::Error> {
         let desk = self.desk()?;
-        let mut edit =
-            SourceEdit::new(source, prepared.by.clone()).held_by(prepared.holder.clone());
+        let mut edit = SourceEdit::new(source, prepared.by.clone())
+            .held_by(prepared.holder.clone())
+            .turndown(prepared.edit.turndown);
         if let Some(assets) = prepared.edit.blast_radius {
             edit = edit.blast_radius(usize::try_from(assets).unwrap_or(usize::MAX));
         }

@@ -142,6 +142,59 @@ async fn r34_operation_over_its_blast_radius_edits_nothing() {
 }
 
 #[tokio::test]
+async fn r34_only_an_operation_with_the_power_turns_assets_down() {
+    let (dir, production) = (tempfile::tempdir().unwrap(), Production::default());
+    write(dir.path(), SERVICES);
+    let end = async |_: FunctionRequest| {
+        let path = "services.b.turndown".parse().unwrap();
+        let field = FieldEdit::add("manifest.yaml#0", path, true);
+        Ok(Answer::new().edit("manifest.yaml", field).done())
+    };
+    let edits = Power::edit("manifest.yaml", "services.*");
+    let (edits_only, both) = ([edits.clone()], [edits, Power::Turndown]);
+    let function = |name: &str, may: &[Power]| {
+        let info = FunctionInfo::new(name).repeat(Repeat::Safe);
+        from_fn(may.iter().cloned().fold(info, FunctionInfo::may), end)
+    };
+    let plane = plane(&production)
+        .store(SqliteStore::open_wait(dir.path().join("state")).unwrap())
+        .editable(YamlFile::watch(dir.path().join("manifest.yaml")))
+        .function(function("edits", &edits_only))
+        .function(function("removes", &both));
+    let running = Running::start(plane.build().unwrap());
+    running.handle.settle(LONG).await.unwrap();
+    let run = async |function: &str, may: &[Power]| {
+        let operation = Operation::pipeline([PipelineStep::new("end", function)]);
+        let operation = operation.may(may.iter().cloned());
+        let key = format!("{function} {}", may.len());
+        let started = running
+            .handle
+            .run_operation("end", &operation, key, ann())
+            .await
+            .unwrap();
+        let ended = running.handle.wait_execution(&started.id, LONG);
+        ended.await.unwrap()
+    };
+    for (function, may) in [
+        ("edits", &edits_only[..]),
+        ("edits", &both),
+        ("removes", &edits_only),
+    ] {
+        let ended = run(function, may).await;
+        let why = &ended.errors[&"edit-sources".into()];
+        assert!(
+            why.contains("would turn down `b`"),
+            "{function} {may:?}: {why}"
+        );
+        let text = std::fs::read_to_string(dir.path().join("manifest.yaml")).unwrap();
+        assert_eq!(text, SERVICES);
+    }
+    let ended = run("removes", &both).await;
+    assert_eq!(ended.outcome, Outcome::Succeeded, "{:?}", ended.errors);
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn r35_operation_with_problems_is_refused_with_all_of_them() {
     let (dir, production) = (tempfile::tempdir().unwrap(), Production::default());
     write(dir.path(), SERVICES);
