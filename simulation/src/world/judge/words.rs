@@ -126,14 +126,14 @@ impl State {
         if !stops || since.any(|it| it.goes_on()) || self.judge.groups[group].turned >= word.at {
             return;
         }
-        // The command stops the rollout of the time when it was given, not a later one.
+        // The command stops the rollout of the time when it was given, not a later one, which may begin at once.
         let (wishes, eyes) = (self.plan.wishes.iter(), &self.judge.eyes);
         let here = wishes
             .zip(eyes)
             .filter(|(wish, _)| wish.steady && wish.group == Some(group));
         let moved = here.filter_map(|(_, eye)| eye.pinned);
         let to = moved
-            .filter(|(_, when)| *when <= word.at)
+            .filter(|(_, when)| *when < word.at)
             .map(|(to, _)| to)
             .max();
         let new = |to: &u32| self.judge.groups[group].head.is_none_or(|head| *to > head);
