@@ -1,6 +1,6 @@
 //! What the kernel is told of schedules and watches.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use prodspec_model::AssetId;
 use serde::{Deserialize, Serialize};
@@ -16,6 +16,8 @@ pub struct Intended {
     pub schedules: BTreeMap<AssetId, Option<cron::Wanted>>,
     /// What each watch wants. `None`: it has left intent.
     pub watches: BTreeMap<AssetId, Option<watch::Wanted>>,
+    /// Those that are turned down, which are not among the others: they stop. What runs goes on until it ends.
+    pub turned_down: BTreeSet<AssetId>,
 }
 
 /// A word for a schedule or a watch.
@@ -28,7 +30,8 @@ pub enum ScheduleWord {
     Pause,
     /// Ends a pause.
     Resume,
-    /// The asset is meant to be gone from intent: the schedule or the watch stops. What runs goes on until it ends.
+    /// The asset is meant to be gone from intent: the schedule or the watch stops, as it does while the asset has the addon
+    /// `Turndown`. What runs goes on until it ends.
     Acknowledge,
 }
 

@@ -293,9 +293,14 @@ impl Lane {
             all,
             schedules,
             watches,
+            turned_down,
         } = intended;
         self.intended_schedules(now, all, schedules);
         self.intended_watches(now, all, watches);
+        for asset in turned_down {
+            self.schedules.stop(&asset);
+            self.watches.stop(&asset);
+        }
     }
 
     /// The incarnations that calls in flight read.

@@ -11,8 +11,8 @@
 //! | `workflow-ended/{p}/{id}` | an execution that has ended, with its outcome | by retention |
 //! | `workflow-key/{p}/{digest}` | which execution a key has started | 30 days after the execution; never if it is the key of an asset |
 //! | `workflow-old-key/{p}/{time} {digest}` | that a key may be forgotten from then on | with the key |
-//! | `workflow-schedule/{p}/{asset}` | the state of a schedule: [`ScheduleRecord`](crate::cron::ScheduleRecord) | when it is acknowledged that its asset is gone |
-//! | `workflow-watch/{p}/{asset}` | the state of a watch: [`WatchRecord`](crate::watch::WatchRecord) | when it is acknowledged that its asset is gone |
+//! | `workflow-schedule/{p}/{asset}` | the state of a schedule: [`ScheduleRecord`](crate::cron::ScheduleRecord) | when its asset is turned down, or is gone and that is acknowledged |
+//! | `workflow-watch/{p}/{asset}` | the state of a watch: [`WatchRecord`](crate::watch::WatchRecord) | when its asset is turned down, or is gone and that is acknowledged |
 //! | `workflow-watched/{p}/{watch} {asset}` | what a watch knows of an asset: [`WatchedRecord`](crate::watch::WatchedRecord) | when nothing of it waits or runs |
 //! | `workflow-changed/{p}/{id}` | the assets that a run of a watch is about | with the execution |
 //! | `workflow-log/{p}/{id} {n}` | log entries of one commit, from the number n on | with the execution |

@@ -55,6 +55,7 @@ impl World {
             all: true,
             schedules,
             watches: watches.collect(),
+            ..Intended::default()
         };
         self.step(Event::Intended(Box::new(intended)));
     }

@@ -210,6 +210,35 @@ fn r38_edited_watch_counts_from_the_moment_it_is_taken() {
 }
 
 #[test]
+fn r38_watch_that_is_turned_down_stops_and_its_run_ends() {
+    for wanted in [on_intent(), on_status()] {
+        let mut world = world(&wanted);
+        world.seal(&[("job/a", "2")]);
+        world.is_in_sync("job/a");
+        world.is_out("job/a");
+        world.pass(MINUTE);
+        world.sync();
+        assert_eq!(world.noticed(), ["job/a"]);
+        let intended = Intended {
+            turned_down: [id(WATCH)].into(),
+            ..Intended::default()
+        };
+        world.watches.clear();
+        world.seal_with(&[("job/b", "2")], intended);
+        world.sync();
+        assert!(world.all_watches().is_empty());
+        assert!(world.stored.watches.is_empty() && world.stored.watched.is_empty());
+        assert!(world.followed.is_empty());
+        world.seal(&[("job/a", "3")]);
+        world.crash();
+        world.sync();
+        assert_eq!(world.noticed(), ["job/a"], "the run goes on");
+        end(&mut world);
+        assert!(world.stored.live.is_empty() && world.calls.is_empty());
+    }
+}
+
+#[test]
 fn r38_changes_while_no_process_owns_the_partition_are_handled() {
     let mut world = world(&on_intent());
     for content in ["2", "3"] {

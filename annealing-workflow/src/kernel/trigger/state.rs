@@ -304,18 +304,24 @@ impl<T: Trigger> Triggers<T> {
             ScheduleWord::Pause => known.pause(by.clone(), now),
             ScheduleWord::Resume => known.resume(now),
             ScheduleWord::Acknowledge => {
-                if let Some(stopped) = self.all.remove(asset) {
-                    let at = stopped.at.map(|at| (at, asset.clone()));
-                    at.map(|at| self.agenda.remove(&at));
-                    self.due.remove(asset);
-                    self.stopped.insert(asset.clone(), stopped.trigger);
-                }
+                self.stop(asset);
                 return Some(Ok(()));
             }
         }
         self.touched.insert(asset.clone());
         self.due.insert(asset.clone());
         Some(Ok(()))
+    }
+
+    /// Stops the trigger of an asset, if it has one. What runs goes on until it ends.
+    pub(in crate::kernel) fn stop(&mut self, asset: &AssetId) {
+        self.refused.remove(asset);
+        if let Some(stopped) = self.all.remove(asset) {
+            let at = stopped.at.map(|at| (at, asset.clone()));
+            at.map(|at| self.agenda.remove(&at));
+            self.due.remove(asset);
+            self.stopped.insert(asset.clone(), stopped.trigger);
+        }
     }
 
     /// Hands out the triggers whose records may have changed since the last call.

@@ -261,6 +261,11 @@ impl Watches {
         out.follow.append(&mut self.follow);
     }
 
+    /// Stops the watch of an asset, if it has one.
+    pub(in crate::kernel) fn stop(&mut self, asset: &AssetId) {
+        self.triggers.stop(asset);
+    }
+
     /// All watches, without their executions, each with the numbers of its runs.
     pub(super) fn all_shown(&self) -> Vec<(view::WatchState, BTreeSet<u64>)> {
         let shown = |asset: &AssetId, watch: &Watch, trouble| {

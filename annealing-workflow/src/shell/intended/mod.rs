@@ -5,9 +5,9 @@ mod tests;
 
 use plugin_sdk::IncarnationReader;
 use prodspec_model::{
-    Asset, Filter, Incarnation, Message,
+    Asset, AssetId, Filter, Incarnation, Message,
+    addons::Turndown,
     operation::{CronOperation, WatchOperation},
-    snapshot::Change,
 };
 
 use crate::{cron, kernel::Intended, watch};
@@ -15,42 +15,50 @@ use crate::{cron, kernel::Intended, watch};
 /// All schedules and watches of an incarnation.
 pub(super) fn all(incarnation: &Incarnation) -> Intended {
     let reader = IncarnationReader::new(incarnation.clone());
-    let schedules = Filter::types([CronOperation::TYPE]);
-    let schedules = reader.matching(&schedules);
-    let schedules = schedules.map(|asset| (asset.id(), schedule(&asset)));
-    let schedules = schedules.collect();
-    let watches = Filter::types([WatchOperation::TYPE]);
-    let watches = reader.matching(&watches);
-    let watches = watches.map(|asset| (asset.id(), watch(&asset)));
-    Intended {
+    let mut intended = Intended {
         all: true,
-        schedules,
-        watches: watches.collect(),
+        ..Intended::default()
+    };
+    let types = Filter::types([CronOperation::TYPE, WatchOperation::TYPE]);
+    for asset in reader.matching(&types) {
+        add(&mut intended, &asset.id(), asset.type_str(), Some(&asset));
     }
+    intended
 }
 
 /// The schedules and watches that differ between two incarnations. The cost is that of the assets that differ.
 pub(super) fn changed(before: &Incarnation, after: &Incarnation) -> Intended {
-    let changes = before.snapshot().diff(after.snapshot());
-    Intended {
-        all: false,
-        schedules: of_type::<CronOperation, _>(&changes, schedule).collect(),
-        watches: of_type::<WatchOperation, _>(&changes, watch).collect(),
+    let mut intended = Intended::default();
+    for change in before.snapshot().diff(after.snapshot()) {
+        // An asset may change its type.
+        for type_name in [CronOperation::TYPE, WatchOperation::TYPE] {
+            let is = |asset: &&Asset| asset.type_str() == type_name;
+            let now = change.after.as_ref().filter(is);
+            if let Some(asset) = now.or(change.before.as_ref().filter(is)) {
+                add(&mut intended, &asset.id(), type_name, now);
+            }
+        }
     }
+    intended
 }
 
-/// The changed assets of a type, each with what it wants now.
-fn of_type<T: Message, W>(
-    changes: &[Change],
-    wanted: impl Fn(&Asset) -> Option<W>,
-) -> impl Iterator<Item = (prodspec_model::AssetId, Option<W>)> {
-    let is = |asset: &&Asset| asset.type_str() == T::TYPE;
-    changes.iter().filter_map(move |change| {
-        let after = change.after.as_ref().filter(is);
-        let before = change.before.as_ref().filter(is);
-        let id = before.or(after)?.id();
-        Some((id, after.and_then(&wanted)))
-    })
+/// Adds an asset of a type. `now`: its content. `None`: it is no asset of this type any more.
+fn add(intended: &mut Intended, id: &AssetId, type_name: &str, now: Option<&Asset>) {
+    let turned_down = now.is_some_and(|asset| asset.has_addon(Turndown::TYPE));
+    match type_name {
+        CronOperation::TYPE | WatchOperation::TYPE if turned_down => {
+            intended.turned_down.insert(id.clone());
+        }
+        CronOperation::TYPE => {
+            let wanted = now.and_then(schedule);
+            intended.schedules.insert(id.clone(), wanted);
+        }
+        WatchOperation::TYPE => {
+            let wanted = now.and_then(watch);
+            intended.watches.insert(id.clone(), wanted);
+        }
+        _ => {}
+    }
 }
 
 /// What the asset of a schedule wants. `None`: its payload cannot be read, which generation refuses; its schedule goes on as

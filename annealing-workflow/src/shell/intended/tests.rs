@@ -19,7 +19,8 @@ use plugin_sdk::{
     testing,
 };
 use prodspec_model::{
-    Asset, AssetId, Incarnation, PartitionId,
+    Asset, AssetBuilder, AssetId, Incarnation, PartitionId,
+    addons::Turndown,
     operation::{Concurrency, CronOperation, History, Operation, PipelineStep, Schedule},
 };
 
@@ -68,6 +69,20 @@ impl Enforcement for Intent {
 }
 
 fn cron(name: &str, expression: &str) -> Asset {
+    unfinished(name, expression).build().unwrap()
+}
+
+/// The same, turned down.
+fn turned_down(name: &str, expression: &str) -> Asset {
+    let addon = Turndown {
+        reason: "not needed any more".into(),
+        approved_by: "ann".into(),
+    };
+    let asset = unfinished(name, expression).addon(&addon);
+    asset.unwrap().build().unwrap()
+}
+
+fn unfinished(name: &str, expression: &str) -> AssetBuilder {
     let content = CronOperation {
         schedule: Schedule::new(expression),
         starting_deadline_secs: None,
@@ -76,7 +91,7 @@ fn cron(name: &str, expression: &str) -> Asset {
         template: Operation::pipeline([PipelineStep::new("run", "reindex")]),
     };
     let asset = Asset::builder(AssetId::new(name).unwrap());
-    asset.payload(&content).unwrap().build().unwrap()
+    asset.payload(&content).unwrap()
 }
 
 /// Takes the partition over and runs its workflows until `then` has ended. Slots that run are appended to `ran`.
@@ -131,6 +146,45 @@ fn schedules_that_came_changed_or_left_are_found_among_the_changes() {
         .map(|(asset, wanted)| (asset.as_str(), wanted.as_ref().map(|it| &*it.cron)))
         .collect();
     assert_eq!(changed, [("cron/a", None), ("cron/b", Some("5 * * * *"))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn r37_schedule_that_is_turned_down_stops_and_comes_back_without_the_addon() {
+    let (store, ran) = (Arc::new(MemoryStore::new()), Arc::default());
+    let runtime = Virtual(TokioRuntime::current());
+    let ran: Arc<Mutex<Vec<String>>> = ran;
+    let down = |name| vec![turned_down(name, "0 * * * *")];
+    let first = testing::incarnation(1, ["cron/a", "cron/b"].map(|name| cron(name, "0 * * * *")));
+    let second = testing::seal(Some(&first), down("cron/a"), &[]);
+    let gone = testing::seal(Some(&second), down("cron/b"), &["cron/a"]);
+    let back = testing::seal(Some(&gone), vec![cron("cron/b", "0 * * * *")], &[]);
+    let hour = || runtime.0.sleep(Duration::from_secs(3600));
+    let names = async |handle: &Handle<Virtual>| {
+        let all = handle.schedules().await.unwrap().into_iter();
+        let shown = all.map(|it| (it.asset.to_string(), it.orphan.is_some()));
+        shown.collect::<Vec<_>>()
+    };
+    owning(&store, &runtime, &first, &ran, async |handle, took| {
+        runtime.0.sleep(Duration::from_secs(10)).await;
+        took(&second);
+        hour().await;
+        assert_eq!(names(&handle).await, [("cron/b".to_owned(), false)]);
+    })
+    .await;
+    // The next owner reads it so, and what left intent after it was turned down is no orphan.
+    owning(&store, &runtime, &second, &ran, async |handle, took| {
+        runtime.0.sleep(Duration::from_secs(10)).await;
+        assert_eq!(names(&handle).await, [("cron/b".to_owned(), false)]);
+        took(&gone);
+        hour().await;
+        assert_eq!(names(&handle).await, []);
+        took(&back);
+        hour().await;
+        assert_eq!(names(&handle).await, [("cron/b".to_owned(), false)]);
+    })
+    .await;
+    let slots = [13, 15].map(|hour| format!("slot 2026-03-04T{hour}:00:00Z of cron/b"));
+    assert_eq!(*ran.lock().unwrap(), slots);
 }
 
 #[tokio::test(start_paused = true)]
