@@ -32,6 +32,7 @@ fn season_is_started_explained_answered_and_restarted() {
         "undo-posters",
         "does not begin",
         "posters: printed",
+        &format!("cause      {id} go: a person answers"),
     ];
     explains(&town, id, &waits);
     let answer = ["workflow", "answer", id, "go", "no", "--why", "it rains"];
@@ -95,6 +96,31 @@ fn explains(town: &Shell, id: &str, words: &[&str]) {
     for words in words {
         assert!(explained.contains(words), "{words}: {explained}");
     }
+}
+
+#[test]
+fn operation_is_explained_with_the_assets_that_it_waits_for() {
+    let town = shell();
+    let (mut plane, mut lines) = town.run();
+    assert!(lines.any(|line| line == "production matches shakespeare@1"));
+    // Nothing is pushed, so that the operation waits for production.
+    assert!(town.say(&["pause", "--why", "ann looks first"]).good);
+    let operation = r#"{
+        "pipeline": [
+            {"name": "resize", "function": "resize", "input": {"cluster": "eu", "percent": 150}},
+            {"name": "fit", "function": "fit"}
+        ],
+        "may": [{"edit": {"source": "manifest.yaml", "under": "clusters.*"}}],
+        "settle_secs": 600
+    }"#;
+    let start = [&START[..2], &["premiere", "--key", "2027"]].concat();
+    let start = [&start[..], &["--operation", operation]].concat();
+    let id = "premiere-0000000001";
+    assert_eq!(town.say(&start).text, format!("{id} started\n"));
+    town.sees(&["workflow", "explain", id], "asset      job/eu ");
+    town.sees(&["workflow", "explain", id], "; changes ");
+    assert!(town.say(&["down"]).good);
+    assert!(plane.wait().unwrap().success());
 }
 
 #[test]

@@ -187,16 +187,40 @@ fn show_line(explained: &Explained) {
     match explained {
         Explained::ModelledOnly {
             asset, type_name, ..
-        } => say(format_args!(
-            "{:<14} modelled only ({type_name})",
-            asset.as_str()
-        )),
+        } => say(modelled(asset, type_name)),
         Explained::Enforced { enforced, .. } => {
             if let Some(first) = enforced.chain.first() {
                 say_all(standing(first));
             }
         }
         _ => {}
+    }
+}
+
+fn modelled(asset: &AssetId, type_name: &str) -> String {
+    format!("{:<14} modelled only ({type_name})", asset.as_str())
+}
+
+/// Returns a line for the asset and for each asset that it waits for in turn: its state, and what it and its rollout
+/// wait for.
+pub(super) fn chain(explained: &Explained) -> Vec<String> {
+    let line = |link: &Explanation, rollout: Option<&InRollout>| {
+        let rollout = rollout.map(governed).unwrap_or_default();
+        let lines = standing(link).into_iter().chain(rollout);
+        let parts: Vec<String> = lines.map(|line| line.trim_start().to_owned()).collect();
+        parts.join("; ")
+    };
+    match explained {
+        Explained::ModelledOnly {
+            asset, type_name, ..
+        } => vec![modelled(asset, type_name)],
+        Explained::Enforced { enforced, rollouts } => {
+            let links = enforced.chain.iter();
+            links
+                .map(|link| line(link, rollouts.get(&link.asset)))
+                .collect()
+        }
+        _ => Vec::new(),
     }
 }
 
@@ -217,7 +241,7 @@ fn show_whole(explained: &Explained) {
         }
         show_interventions(link);
         if let Some(rollout) = rollouts.get(&link.asset) {
-            show_rollout(rollout);
+            say_all(governed(rollout));
         }
     }
     if !enforced.cycle.is_empty() {
@@ -293,20 +317,20 @@ async fn show_cell(place: &Place, asset: &AssetId) {
     }
 }
 
-/// Prints the asset's place in the rollout of its policy group.
-fn show_rollout(rollout: &InRollout) {
+/// Returns the lines about an asset's place in the rollout of its policy group.
+fn governed(rollout: &InRollout) -> Vec<String> {
     let place = match (rollout.progress, rollout.left_out) {
         (Some(progress), _) => format!(", here {}", word(progress)),
         (None, true) => format!(", not here: {LEFT_OUT}"),
         (None, false) => String::new(),
     };
-    say(format_args!(
+    let mut lines = vec![format!(
         "  governed by {}: {}{place}",
         rollout.policy, rollout.rollout
-    ));
-    for wait in &rollout.waits {
-        say(format_args!("    waits: {}", wait.why));
-    }
+    )];
+    let waits = rollout.waits.iter();
+    lines.extend(waits.map(|wait| format!("    waits: {}", wait.why)));
+    lines
 }
 
 fn standing(link: &Explanation) -> Vec<String> {

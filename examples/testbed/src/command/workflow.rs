@@ -1,19 +1,30 @@
 //! `workflow`: executions of workflows and operations, and an operator's words to them.
 
-use control_plane::workflow::{
-    Ended, Execution, ExecutionId, MachineName, Operation, Start, StateName, Wait, What,
-    WorkflowName,
+use std::fmt::Display;
+
+use control_plane::{
+    model::AssetId,
+    workflow::{
+        Ended, Execution, ExecutionId, MachineName, Operation, Start, StateName, Wait, What,
+        WorkflowName,
+    },
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::tell::{self, Signed};
+use super::{
+    followed::followed,
+    tell::{self, Signed},
+};
 use crate::{
     control::{Shown, StartWorkflow, Word, WordToExecution, client::Control},
     place::Place,
     program::Failure,
     voice::{say, say_all, say_json, say_list},
 };
+
+/// Maximum number of assets, and of fields, that a line of the log names.
+const NAMED: usize = 5;
 
 /// The subcommands of `workflow`.
 #[derive(Debug, Clone, clap::Subcommand)]
@@ -43,7 +54,8 @@ pub enum Verb {
         #[arg(long)]
         json: bool,
     },
-    /// Show an execution, live or ended: its machines, what each of them waits for and why others do not begin, and the log.
+    /// Show an execution, live or ended: its machines, what each of them waits for and why others do not begin, the log, and
+    /// the causes of its waits, followed through other executions, assets and rollouts.
     Explain {
         /// Id of the execution, such as `season-0000000001`.
         id: ExecutionId,
@@ -209,7 +221,12 @@ async fn explain(place: &Place, id: &ExecutionId, json: bool) -> Result<(), Fail
         say_json(&shown)?;
         return Ok(());
     }
-    let Shown { live, ended, log } = shown;
+    let Shown {
+        live,
+        ended,
+        log,
+        followed: waits,
+    } = shown;
     say_all(live.iter().flat_map(machines));
     say_all(ended.iter().flat_map(states));
     say_all(log.iter().map(|entry| {
@@ -217,6 +234,7 @@ async fn explain(place: &Place, id: &ExecutionId, json: bool) -> Result<(), Fail
         let what = happened(&entry.what);
         format!("  {:.0} {}{what}", entry.at, machine.unwrap_or_default())
     }));
+    say_all(followed(&waits));
     Ok(())
 }
 
@@ -274,7 +292,8 @@ fn states(ended: &Ended) -> Vec<String> {
     lines
 }
 
-fn waits_for(wait: &Wait) -> String {
+/// Returns what a machine or a start waits for, since when and until when.
+pub(super) fn waits_for(wait: &Wait) -> String {
     let look = wait.next_look.map(|at| format!(", until {at:.0}"));
     format!(
         "{}, since {:.0}{}",
@@ -298,11 +317,63 @@ fn happened(what: &What) -> String {
                 "attempt {attempt} was in flight when the control plane ended, {deaths} in a row"
             )
         }
-        What::Edited { edits, .. } => format!("edited {}", edits.join("; ")),
+        What::Edited {
+            edits,
+            assets,
+            left_alone,
+        } => edited(edits, assets, left_alone),
         What::Parked(why) => format!("parked: {why}"),
         What::Said { word, by } => format!("{word}, by {by}"),
         What::Note(note) => note.clone(),
         What::Ended(outcome) => format!("ended: {outcome}"),
         other => format!("{other:?}"),
+    }
+}
+
+fn edited(edits: &[String], assets: &[AssetId], left_alone: &[String]) -> String {
+    let mut text = format!("edited {}", edits.join("; "));
+    if !assets.is_empty() {
+        text.push_str(&format!("; changes {}", some(assets)));
+    }
+    if !left_alone.is_empty() {
+        text.push_str(&format!("; left alone: {}", some(left_alone)));
+    }
+    text
+}
+
+/// Returns the first names, and the number of names that are not listed.
+fn some(names: &[impl Display]) -> String {
+    let first: Vec<String> = names.iter().take(NAMED).map(ToString::to_string).collect();
+    match names.len().saturating_sub(NAMED) {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entry_of_an_edit_names_assets_and_fields_that_were_left_alone() {
+        let assets = (0..7).map(|n| AssetId::new(&format!("job/{n}")).unwrap());
+        let assets: Vec<AssetId> = assets.collect();
+        let mut what = What::Edited {
+            edits: vec!["a: 1 -> 2".into(), "b: 1 -> 2".into()],
+            assets,
+            left_alone: vec!["b: 1 -> 2".into()],
+        };
+        assert_eq!(
+            happened(&what),
+            "edited a: 1 -> 2; b: 1 -> 2; changes job/0, job/1, job/2, job/3, job/4 and 2 more; left alone: b: 1 -> 2"
+        );
+        if let What::Edited {
+            assets, left_alone, ..
+        } = &mut what
+        {
+            assets.clear();
+            left_alone.clear();
+        }
+        assert_eq!(happened(&what), "edited a: 1 -> 2; b: 1 -> 2");
     }
 }

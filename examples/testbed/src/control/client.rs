@@ -201,7 +201,7 @@ impl Control {
         self.call(Method::GET, "executions", Bytes::new()).await
     }
 
-    /// Returns an execution, live or ended, with its log.
+    /// Returns an execution, live or ended, with its log and what it waits for.
     ///
     /// # Errors
     /// See [`Error`].

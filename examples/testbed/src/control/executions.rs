@@ -1,13 +1,20 @@
 //! Workflows on the control socket: the requests and answers, and their handlers.
 
+use std::collections::BTreeMap;
+
 use axum::{
     Json, Router,
     extract::{ConnectInfo, Path, State},
     routing::get,
 };
-use control_plane::workflow::{
-    Ended, Entry, Execution, ExecutionId, MachineName, Operation, Outcome, Say, ScheduleState,
-    Start, StateName, WatchState,
+use control_plane::{
+    Explained, Handle,
+    model::AssetId,
+    sdk::with_causes,
+    workflow::{
+        CauseOfWait, Ended, Entry, Execution, ExecutionId, MachineName, Operation, Outcome, Say,
+        ScheduleState, Start, StateName, WatchState,
+    },
 };
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +58,21 @@ pub struct Shown {
     pub ended: Option<Ended>,
     /// Its log, oldest entry first.
     pub log: Vec<Entry>,
+    /// What it waits for, followed to the causes. Empty if it has ended.
+    pub followed: Followed,
+}
+
+/// What an execution waits for, followed to the causes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Followed {
+    /// What is waited for in the end, beside the assets: a time, a person, an answer.
+    pub causes: Vec<CauseOfWait>,
+    /// The other executions on the way to the causes: children, and holders of claims.
+    pub executions: Vec<Execution>,
+    /// The assets that the executions wait for, with what enforcement and rollouts say of them.
+    pub assets: BTreeMap<AssetId, Explained>,
+    /// Why the waits cannot be followed, for instance because enforcement has stopped. None: they were followed.
+    pub failure: Option<String>,
 }
 
 /// A word for an execution.
@@ -180,7 +202,35 @@ async fn execution(State(shared): State<Shared>, Path(id): Path<String>) -> Answ
         );
     }
     let log = shared.handle.execution_log(&id).await?;
-    Ok(Json(Shown { live, ended, log }))
+    let followed = match live {
+        Some(_) => follow(&shared.handle, &id).await,
+        None => Followed::default(),
+    };
+    Ok(Json(Shown {
+        live,
+        ended,
+        log,
+        followed,
+    }))
+}
+
+/// Follows what a live execution waits for. A failure is part of the answer: the execution can be shown all the same.
+async fn follow(handle: &Handle, id: &ExecutionId) -> Followed {
+    match handle.explain_execution(id).await {
+        Ok(Some(explained)) => Followed {
+            causes: explained.causes,
+            // The first one is the execution itself.
+            executions: explained.executions.into_iter().skip(1).collect(),
+            assets: explained.assets,
+            failure: None,
+        },
+        // It has ended meanwhile.
+        Ok(None) => Followed::default(),
+        Err(error) => Followed {
+            failure: Some(with_causes(&error)),
+            ..Followed::default()
+        },
+    }
 }
 
 async fn schedules(State(shared): State<Shared>) -> Answer<Vec<ScheduleState>> {

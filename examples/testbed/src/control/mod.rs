@@ -11,7 +11,7 @@ mod server;
 mod triggers;
 
 pub use answer::Stop;
-pub use executions::{Begun, Shown, StartWorkflow, WordToExecution};
+pub use executions::{Begun, Followed, Shown, StartWorkflow, WordToExecution};
 pub use server::Server;
 
 use control_plane::{
