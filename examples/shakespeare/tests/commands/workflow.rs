@@ -27,6 +27,7 @@ fn season_is_started_explained_answered_and_restarted() {
 
     town.sees(&["workflow", "list"], "Open the season?");
     refuses_words_that_do_not_fit(&town, id);
+    is_paused_and_resumed(&town, id);
     let waits = [
         "go           waiting",
         "undo-posters",
@@ -88,6 +89,26 @@ fn refuses_words_that_do_not_fit(town: &Shell, id: &str) {
         "{}",
         early.text
     );
+}
+
+/// Pauses a season that waits for an answer, and resumes it.
+fn is_paused_and_resumed(town: &Shell, id: &str) {
+    let pause = ["workflow", "pause", id, "--why", "the curtain is stuck"];
+    let resume = ["workflow", "resume", id, "--why", "the curtain moves"];
+    let refuses = |word: &[&str], why: &str| {
+        let said = town.say(word);
+        assert!(!said.good && said.text.contains(why), "{}", said.text);
+    };
+    refuses(&resume, "it is not paused");
+    assert!(town.say(&pause).good);
+    refuses(&pause, "it is paused already");
+    let listed = town.say(&["workflow", "list"]).text;
+    assert!(listed.contains(", paused by "), "{listed}");
+    assert!(town.say(&resume).good);
+    let listed = town.say(&["workflow", "list"]).text;
+    assert!(!listed.contains(", paused by "), "{listed}");
+    let words = ["the curtain is stuck", "resume, by ", "the curtain moves"];
+    explains(town, id, &words);
 }
 
 /// Checks that the explanation of an execution has these words.

@@ -81,6 +81,20 @@ pub enum Verb {
         #[command(flatten)]
         signed: Signed,
     },
+    /// Pause an execution: nothing more of it starts, and what is in flight ends.
+    Pause {
+        /// Id of the execution.
+        id: ExecutionId,
+        #[command(flatten)]
+        signed: Signed,
+    },
+    /// End the pause of an execution, also of one that is paused because it reached its maximum number of transitions.
+    Resume {
+        /// Id of the execution.
+        id: ExecutionId,
+        #[command(flatten)]
+        signed: Signed,
+    },
     /// Set machines of an execution, and all that depend on them, back to their beginning. It may have ended.
     Restart {
         /// Id of the execution.
@@ -161,6 +175,8 @@ pub(super) async fn workflow(place: &Place, verb: Verb) -> Result<(), Failure> {
             signed,
         } => (id, WordToExecution::Answer { machine, option }, signed),
         Verb::Cancel { id, signed } => (id, WordToExecution::Cancel, signed),
+        Verb::Pause { id, signed } => (id, WordToExecution::Pause, signed),
+        Verb::Resume { id, signed } => (id, WordToExecution::Resume, signed),
         Verb::Restart {
             id,
             machines,

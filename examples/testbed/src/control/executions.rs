@@ -88,6 +88,10 @@ pub enum WordToExecution {
     },
     /// Cleans up and ends.
     Cancel,
+    /// Starts nothing more; what is in flight ends.
+    Pause,
+    /// Ends a pause.
+    Resume,
     /// Sets machines, and all that depend on them, back to their first state.
     Restart(Vec<MachineName>),
     /// Calls a function again that is parked, because the control plane died while it was in flight.
@@ -113,6 +117,8 @@ impl From<WordToExecution> for Say {
         match word {
             WordToExecution::Answer { machine, option } => Self::answer(machine, option),
             WordToExecution::Cancel => Self::Cancel,
+            WordToExecution::Pause => Self::Pause,
+            WordToExecution::Resume => Self::Resume,
             WordToExecution::Restart(machines) => Self::Restart(machines),
             WordToExecution::Replay(machine) => Self::Replay(machine),
             WordToExecution::Settle { machine, outcome } => match outcome {
