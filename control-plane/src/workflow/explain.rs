@@ -126,6 +126,10 @@ impl<R: Runtime> Handle<R> {
 
     /// All steps that wait for the word of a person about a call, sorted by execution: settle them, or replay them.
     ///
+    /// Executions that are paused are not among them, also not those that the control plane has paused because they reached
+    /// [`Config::transitions`](super::Config::transitions). [`executions`](Self::executions) shows them, with `live.paused`;
+    /// [`Say::Resume`](super::Say::Resume) lets them go on.
+    ///
     /// # Errors
     /// If this process does not own the partition.
     pub async fn parked_steps(&self) -> Result<Vec<ParkedStep>, Error> {
