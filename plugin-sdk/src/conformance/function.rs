@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::Violation;
 use crate::{
-    FencingToken, OperationFunction,
+    FencingToken, OperationFunction, Probe,
     operation::{
         Answer, EffectKey, Fence, FunctionInfo, FunctionRequest, Powers, Ran, Repeat, Required,
         Requirement,
@@ -91,21 +91,12 @@ impl FunctionSuite {
         function: &(impl OperationFunction + ?Sized),
         requests: impl IntoIterator<Item = FunctionRequest>,
     ) -> Result {
-        let info = function.info();
-        let broken = |law, found: &dyn fmt::Debug| Violation::new(&info.name, law, found);
-        if function.info() != info {
-            return Err(broken("the info is always the same", &info));
-        }
-        let powers = info.powers().map_err(|error| {
-            broken(
-                "the declared powers can be read",
-                &crate::with_causes(&error),
-            )
-        })?;
+        let (info, powers) = declared(function)?;
         for request in requests {
             let trial = Trial {
                 suite: self,
                 function,
+                probe: None,
                 info: &info,
                 powers: &powers,
                 request,
@@ -116,10 +107,28 @@ impl FunctionSuite {
     }
 }
 
+/// What `function` declares: its info, and its powers, ready to be compared with answers.
+fn declared(function: &(impl OperationFunction + ?Sized)) -> Result<(FunctionInfo, Powers)> {
+    let info = function.info();
+    let broken = |law, found: &dyn fmt::Debug| Violation::new(&info.name, law, found);
+    if function.info() != info {
+        return Err(broken("the info is always the same", &info));
+    }
+    let powers = info.powers().map_err(|error| {
+        broken(
+            "the declared powers can be read",
+            &crate::with_causes(&error),
+        )
+    })?;
+    Ok((info, powers))
+}
+
 /// The test of one request.
 struct Trial<'a, P: ?Sized> {
     suite: &'a FunctionSuite,
     function: &'a P,
+    /// The probe of the function, if its laws are tested.
+    probe: Option<&'a dyn Probe>,
     info: &'a FunctionInfo,
     powers: &'a Powers,
     request: FunctionRequest,
@@ -220,6 +229,7 @@ impl<P: OperationFunction + ?Sized> Trial<'_, P> {
                 Err(error) => return Ok(Err(error)),
                 Ok(Ran::Done(answer)) => return self.allowed(answer).map(Ok),
                 Ok(Ran::InProgress { check_again_in }) => {
+                    self.is_not_given_up(&request.key).await?;
                     waited += check_again_in;
                     if request.cancelled && waited > self.info.deadline {
                         return Err(self.broken(LATE, waited));
@@ -273,5 +283,6 @@ impl<P: OperationFunction + ?Sized> Trial<'_, P> {
 
 const LATE: &str = "a cancelled call ends within the deadline";
 
+mod probe;
 #[cfg(test)]
 mod tests;

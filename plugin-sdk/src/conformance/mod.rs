@@ -14,6 +14,7 @@
 //! | generators | equal inputs give equal bytes: twice, in another order, in another process | [`generator()`] |
 //! | external content | the content at an address is read; another digest is refused; what is not there is missing | [`blobs()`] |
 //! | functions | equal requests get equal answers if the function is safe; a key has one effect if it is keyed; old attempts are refused if it is guarded; answers stay within powers and limits; a cancelled call ends | [`FunctionSuite`] |
+//! | probes | before a call the effect has not happened; after it, it has, with the answer of the call; asking has no effect; work in progress is not given up; another run is another effect | [`FunctionSuite::run_probe`] |
 //! | dispatch layers | only raise the class, add delays and add claims; an error beneath keeps all findings | [`dispatch_layer`], [`dispatch_plugin`] |
 //! | dispatch answers | join is associative, commutative, idempotent | [`dispatch_join`] |
 //! | asset plugins | a diff has no effect; a push brings the asset in sync; pushes are idempotent; old calls are refused | [`AssetSuite`] |

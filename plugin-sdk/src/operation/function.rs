@@ -218,7 +218,7 @@ where
 }
 
 /// Finds out whether the effect of a key happened, when an outcome is unknown. Optional: without it,
-/// [`FunctionInfo::repeat`] alone decides.
+/// [`FunctionInfo::repeat`] alone decides. Test the laws with `conformance::FunctionSuite::run_probe`.
 ///
 /// ```
 /// use async_trait::async_trait;
