@@ -1,14 +1,17 @@
-//! What executions wait for, followed to its causes, and executions that have ended.
+//! What executions wait for, followed to its causes, what they do and what is due, and executions that have ended.
+
+use std::{fmt, time::Duration};
 
 use control_plane::{
     ControlPlaneBuilder,
     prelude::*,
     runtime::{Runtime, TokioRuntime},
     workflow::{
-        Answer, FunctionInfo, FunctionRequest, Machine, Outcome, Power, Repeat, Say, Start,
-        WaitFor, Workflow, from_fn, is,
+        Answer, Due, DueWork, Entry, FunctionInfo, FunctionRequest, Heard, Machine, Outcome, Power,
+        Ran, Repeat, Say, Start, WaitFor, What, Workflow, from_fn, is,
     },
 };
+use futures::stream::{BoxStream, StreamExt};
 
 use crate::world::*;
 
@@ -61,7 +64,7 @@ async fn waits_of_an_execution_are_followed_to_assets_and_people() {
             break explained;
         }
         TokioRuntime::current()
-            .sleep(std::time::Duration::from_millis(10))
+            .sleep(Duration::from_millis(10))
             .await;
     };
     let names = explained.executions.iter().map(|it| it.id.to_string());
@@ -99,5 +102,81 @@ async fn waits_of_an_execution_are_followed_to_assets_and_people() {
         .ended_executions(Some(&"resize".into()), None, 10)
         .await;
     assert_eq!(inner.unwrap().len(), 1);
+    running.stop().await;
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// `send` does not know what its call did, and may not call again. `late` ends when that is so for an hour.
+fn invite(builder: ControlPlaneBuilder) -> ControlPlaneBuilder {
+    let send = async |_: FunctionRequest| {
+        let lost = plugin::Error::unknown("the connection was lost");
+        Err::<Ran, _>(lost)
+    };
+    let invite = Workflow::new("invite")
+        .machine(Machine::calls("send", "send"))
+        .machine(Machine::waits("late", HOUR).when(is("send", "waiting")))
+        .ends_well(is("send", "done"));
+    builder
+        .function(from_fn("send", send))
+        .workflow(invite.build().unwrap())
+}
+
+/// The next entries of the feed, up to the part with the first one for which `last` holds.
+async fn told<E: fmt::Debug>(
+    feed: &mut BoxStream<'_, Result<Heard, E>>,
+    last: fn(&What) -> bool,
+) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = Vec::new();
+    while !entries.iter().any(|entry| last(&entry.what)) {
+        let heard = feed.next().await.unwrap().unwrap();
+        entries.extend(heard.told.into_iter().map(|told| told.entry));
+    }
+    entries
+}
+
+#[tokio::test(start_paused = true)]
+async fn parked_step_is_listed_what_is_due_is_told_and_the_feed_has_the_whole_log() {
+    let production = Production::default();
+    let builder = invite(plane(&production))
+        .store(MemoryStore::new())
+        .source(Text::new(SERVICES));
+    let running = Running::start(builder.build().unwrap());
+    let handle = &running.handle;
+    handle.settle(LONG).await.unwrap();
+    let mut feed = handle.follow_executions(None).boxed();
+    let invite = handle.start(Start::of("invite"), ann()).await.unwrap().id;
+    let unknown = |what: &What| matches!(what, What::Unknown { .. });
+    let mut entries = told(&mut feed, unknown).await;
+    assert!(matches!(entries[0].what, What::Started(_)), "{entries:?}");
+
+    let parked = handle.parked_steps().await.unwrap();
+    assert_eq!(parked.len(), 1, "{parked:?}");
+    assert_eq!(parked[0].execution, invite);
+    assert_eq!(parked[0].machine, Some("send".into()));
+    assert_eq!(parked[0].wait.what, WaitFor::Word);
+    let live = handle.execution(&invite).await.unwrap().unwrap();
+    let timer = live.machine("late").unwrap().wait.clone().unwrap();
+    let ends = timer.since + HOUR;
+    let due: Vec<Due> = handle.outlook(ends).await.unwrap();
+    let work = DueWork::Step {
+        execution: invite.clone(),
+        machine: Some("late".into()),
+        why: timer.why,
+    };
+    let found: Vec<_> = due.iter().map(|due| (due.at, &due.what)).collect();
+    assert_eq!(found, [(ends, &work)]);
+    let before = ends - Duration::from_secs(1);
+    assert!(handle.outlook(before).await.unwrap().is_empty());
+
+    let done = Say::settle("send", "done");
+    handle.say(&invite, done, ann()).await.unwrap();
+    entries.extend(told(&mut feed, |what| matches!(what, What::Ended(_))).await);
+    assert_eq!(entries, handle.execution_log(&invite).await.unwrap());
+    assert!(handle.parked_steps().await.unwrap().is_empty());
+    assert!(handle.outlook(ends).await.unwrap().is_empty());
+    let ended = handle.wait_execution(&invite, LONG).await.unwrap();
+    assert_eq!(ended.outcome, Outcome::Succeeded);
+    drop(feed);
     running.stop().await;
 }
