@@ -22,6 +22,7 @@ mod renames;
 mod rolled_back;
 mod rollouts;
 mod status;
+mod succeeded;
 mod waits;
 mod watches;
 mod workflows;
