@@ -14,7 +14,7 @@ use super::{
     event::{Call, CallNo, Effects, Made, PreparedEdit, SettleRequest, Settlement},
     state::{Execution, Phase, StepId, Why},
 };
-use crate::record::{Entry, StepEdit, What};
+use crate::record::{EditedAsset, Entry, StepEdit, What};
 
 /// Time for one attempt to make an edit.
 const MAKE: std::time::Duration = std::time::Duration::from_secs(60);
@@ -223,7 +223,10 @@ impl Lane {
     fn was_edited(&mut self, now: Now, id: StepId, made: Made, out: &mut Effects) {
         self.watched_edit(id, &made);
         let Made {
-            assets, left_alone, ..
+            assets,
+            changes,
+            left_alone,
+            ..
         } = made;
         let newest_only = self.planted(Bug::SettledNewestOnly);
         let latest = self.latest.filter(|_| newest_only);
@@ -259,7 +262,7 @@ impl Lane {
             machine: Some(machine),
             what: What::Edited {
                 edits,
-                assets,
+                assets: EditedAsset::all(&assets, &changes),
                 left_alone,
             },
         };

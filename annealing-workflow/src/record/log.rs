@@ -1,12 +1,14 @@
 //! The log of an execution: what happened, in order, for people.
 
+use std::collections::BTreeMap;
+
 use control_plane_store::{Record, records::By};
 use jiff::Timestamp;
 use plugin_sdk::{
     operation::ExecutionId,
     workflow::{MachineName, StateName},
 };
-use prodspec_model::AssetId;
+use prodspec_model::{Asset, AssetId, Digest, snapshot::Change};
 use serde::{Deserialize, Serialize};
 
 /// The entries that one commit added to the log of an execution.
@@ -77,7 +79,7 @@ pub enum What {
         /// The edits, in words.
         edits: Vec<String>,
         /// The assets that change.
-        assets: Vec<AssetId>,
+        assets: Vec<EditedAsset>,
         /// Fields that were left alone, because they had other values.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         left_alone: Vec<String>,
@@ -104,4 +106,35 @@ pub enum What {
     Note(String),
     /// The execution has ended, with this outcome.
     Ended(String),
+}
+
+/// An asset that an edit changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EditedAsset {
+    /// The id of the asset.
+    pub asset: AssetId,
+    /// Digest of its content before the edit. `None`: it was not there, or this is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Digest>,
+    /// Digest of its content after it. `None`: it is not there any more, or this is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<Digest>,
+}
+
+impl EditedAsset {
+    /// The assets of an edit, with the digests of those whose changes are known.
+    pub(crate) fn all(assets: &[AssetId], changes: &[Change]) -> Vec<Self> {
+        let changes: BTreeMap<AssetId, &Change> =
+            changes.iter().map(|change| (change.id(), change)).collect();
+        let digest = |side: &Option<Asset>| side.as_ref().map(Asset::digest);
+        let edited = assets.iter().map(|asset| {
+            let change = changes.get(asset);
+            Self {
+                asset: asset.clone(),
+                before: change.and_then(|change| digest(&change.before)),
+                after: change.and_then(|change| digest(&change.after)),
+            }
+        });
+        edited.collect()
+    }
 }

@@ -44,7 +44,7 @@ pub use self::{
     execution::{Ended, Live, Origin, Said},
     feed::{FeedPosition, FeedRecord, ListenerRecord, Subject, Told},
     inbox::{AnswerRecord, Answered, InboxId, InboxRecord, Taken},
-    log::{Entry, LogRecord, What},
+    log::{EditedAsset, Entry, LogRecord, What},
     step::{Does, OpenCall, Output, StepEdit, StepRecord},
 };
 

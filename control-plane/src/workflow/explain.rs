@@ -12,6 +12,7 @@ use control_plane_runtime::Runtime;
 use futures::Stream;
 use jiff::Timestamp;
 use plugin_sdk::{
+    Problems,
     operation::ExecutionId,
     workflow::{MachineName, WorkflowName},
 };
@@ -37,6 +38,10 @@ pub struct ExplainedExecution {
     pub assets: BTreeMap<AssetId, Explained>,
     /// What is waited for in the end, beside the assets: a time, a person, an answer.
     pub causes: Vec<CauseOfWait>,
+    /// The problems for which generation is refused, if assets are waited for: what is edited is not in force before they
+    /// are mended. Empty: it is not refused.
+    #[serde(default, skip_serializing_if = "Problems::is_empty")]
+    pub problems: Problems,
 }
 
 /// Something that is waited for, and that waits for nothing else in the control plane.
@@ -108,6 +113,8 @@ impl<R: Runtime> Handle<R> {
         if executions.is_empty() {
             return Ok(None);
         }
+        let status = self.generation().await?.status();
+        let refused = !assets.is_empty() && status.problems.any_error();
         let mut explained = BTreeMap::new();
         for asset in assets.into_iter().take(FOLLOWED) {
             match self.explain(&asset).await {
@@ -121,6 +128,11 @@ impl<R: Runtime> Handle<R> {
             executions,
             assets: explained,
             causes,
+            problems: if refused {
+                status.problems
+            } else {
+                Problems::none()
+            },
         }))
     }
 

@@ -23,7 +23,7 @@ pub use annealing_workflow::{
     cron::Counts,
     definition::{Definition, Error, Exploration, FalseClause, Outcome, Workflow},
     outlook::{Due, DueWork},
-    record::{Ended, Entry, FeedPosition, Paused, Subject, Told, What},
+    record::{EditedAsset, Ended, Entry, FeedPosition, Paused, Subject, Told, What},
     view::{ClaimHolder, Execution, ScheduleState, Wait, WaitFor, WatchState},
     watch::WatchCounts,
 };

@@ -105,6 +105,39 @@ async fn waits_of_an_execution_are_followed_to_assets_and_people() {
     running.stop().await;
 }
 
+#[tokio::test]
+async fn r36_step_that_waits_for_its_assets_shows_why_generation_is_refused() {
+    let (dir, production) = (tempfile::tempdir().unwrap(), Production::default());
+    write(dir.path(), SERVICES);
+    let builder = workflows(plane(&production))
+        .store(MemoryStore::new())
+        .editable(YamlFile::watch(dir.path().join("manifest.yaml")));
+    let running = Running::start(builder.build().unwrap());
+    let handle = &running.handle;
+    handle.settle(LONG).await.unwrap();
+    production.state().broken.insert(id("a"));
+    let resize = handle.start(Start::of("resize"), ann()).await.unwrap().id;
+    let problems = async |refused: bool| loop {
+        let explained = handle.explain_execution(&resize).await.unwrap().unwrap();
+        if explained.assets.contains_key(&id("a")) && explained.problems.is_empty() != refused {
+            break explained.problems;
+        }
+        let soon = Duration::from_millis(10);
+        TokioRuntime::current().sleep(soon).await;
+    };
+    problems(false).await;
+    write(dir.path(), "services: {a: {size: many}}\n");
+    let refused = problems(true).await.to_string();
+    assert!(refused.contains("manifest.yaml"), "{refused}");
+    write(dir.path(), "services: {a: {size: 4}}\n");
+    problems(false).await;
+    production.state().broken.clear();
+    handle.look_now(&id("a"), ann()).await.unwrap();
+    let ended = handle.wait_execution(&resize, LONG).await.unwrap();
+    assert_eq!(ended.outcome, Outcome::Succeeded);
+    running.stop().await;
+}
+
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// `send` does not know what its call did, and may not call again. `late` ends when that is so for an hour.

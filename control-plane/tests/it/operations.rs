@@ -6,8 +6,8 @@ use control_plane::{
     ControlPlaneBuilder,
     prelude::*,
     workflow::{
-        Answer, CronOperation, FunctionInfo, FunctionRequest, History, Operation, Outcome,
-        PipelineStep, Power, Repeat, Schedule, ScheduleWord, from_fn,
+        Answer, CronOperation, EditedAsset, FunctionInfo, FunctionRequest, History, Operation,
+        Outcome, PipelineStep, Power, Repeat, Schedule, ScheduleWord, What, from_fn,
     },
 };
 use serde::Deserialize;
@@ -73,6 +73,11 @@ async fn r35_operation_edits_once_per_key_and_is_done_when_production_has_it() {
     write(dir.path(), SERVICES);
     let running = build(dir.path(), &production);
     running.handle.settle(LONG).await.unwrap();
+    let contents = async || {
+        let latest = running.handle.latest().await.unwrap();
+        ["a", "b"].map(|name| Some(latest.asset(&id(name)).unwrap().digest()))
+    };
+    let before = contents().await;
     let run = async |handle: &Handle, operation: &Operation| {
         handle
             .run_operation("resize", operation, "monday", ann())
@@ -85,6 +90,19 @@ async fn r35_operation_edits_once_per_key_and_is_done_when_production_has_it() {
         (production.size("a"), production.size("b")),
         (Some(6), Some(6))
     );
+    let log = running.handle.execution_log(&started).await.unwrap();
+    let edited = log.into_iter().find_map(|entry| match entry.what {
+        What::Edited { assets, .. } => Some(assets),
+        _ => None,
+    });
+    let after = contents().await;
+    let changed = ["a", "b"].into_iter().zip(before.into_iter().zip(after));
+    let changed = changed.map(|(name, (before, after))| EditedAsset {
+        asset: id(name),
+        before,
+        after,
+    });
+    assert_eq!(edited, Some(changed.collect()));
     let text = || std::fs::read_to_string(dir.path().join("manifest.yaml")).unwrap();
     let expected = SERVICES
         .replace("size: 3", "size: 6")

@@ -7,7 +7,8 @@ use control_plane::workflow::{CauseOfWait, Execution};
 use super::{ask, workflow::waits_for};
 use crate::control::Followed;
 
-/// Returns a line for each cause, and for each other execution and each asset on the way to the causes.
+/// Returns a line for each cause, for each other execution and each asset on the way to the causes, and for each problem of
+/// generation that they wait for.
 pub(super) fn followed(followed: &Followed) -> Vec<String> {
     let causes = followed.causes.iter().map(cause);
     let executions = followed.executions.iter().map(execution);
@@ -16,11 +17,14 @@ pub(super) fn followed(followed: &Followed) -> Vec<String> {
     let mut seen = BTreeSet::new();
     let assets = assets.iter().filter(|line| seen.insert(line.as_str()));
     let assets = assets.map(|line| format!("asset      {line}"));
+    let problems = followed.problems.iter();
+    let problems = problems.map(|problem| format!("refused    {problem}"));
     let failure = followed.failure.iter();
     let failure = failure.map(|why| format!("unknown    the causes cannot be found: {why}"));
     causes
         .chain(executions)
         .chain(assets)
+        .chain(problems)
         .chain(failure)
         .collect()
 }

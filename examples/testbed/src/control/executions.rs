@@ -10,7 +10,7 @@ use axum::{
 use control_plane::{
     Explained, Handle,
     model::AssetId,
-    sdk::with_causes,
+    sdk::{Problems, with_causes},
     workflow::{
         CauseOfWait, Ended, Entry, Execution, ExecutionId, MachineName, Operation, Outcome, Say,
         ScheduleState, Start, StateName, WatchState,
@@ -71,6 +71,8 @@ pub struct Followed {
     pub executions: Vec<Execution>,
     /// The assets that the executions wait for, with what enforcement and rollouts say of them.
     pub assets: BTreeMap<AssetId, Explained>,
+    /// The problems for which generation is refused, if assets are waited for.
+    pub problems: Problems,
     /// Why the waits cannot be followed, for instance because enforcement has stopped. None: they were followed.
     pub failure: Option<String>,
 }
@@ -228,6 +230,7 @@ async fn follow(handle: &Handle, id: &ExecutionId) -> Followed {
             // The first one is the execution itself.
             executions: explained.executions.into_iter().skip(1).collect(),
             assets: explained.assets,
+            problems: explained.problems,
             failure: None,
         },
         // It has ended meanwhile.
