@@ -5,7 +5,7 @@ mod limits;
 mod schedule;
 mod watch;
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -50,6 +50,9 @@ pub struct Operation {
     /// sync. `None`: it is done when the edits are committed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settle_secs: Option<u64>,
+    /// Labels of the executions that run it, such as `app`, by which limits and dispatch layers tell them apart. At most 32.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// A number to raise, so that an operation that is an asset runs once more with the same content. 0 by default.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub rerun: u64,
@@ -89,6 +92,13 @@ impl Operation {
     #[must_use]
     pub fn settles(mut self, within: Duration) -> Self {
         self.settle_secs = Some(within.as_secs());
+        self
+    }
+
+    /// Adds a label of the executions that run it.
+    #[must_use]
+    pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.insert(name.into(), value.into());
         self
     }
 
@@ -248,6 +258,19 @@ mod tests {
         assert_eq!(cron.schedule.zone, "UTC");
         assert_eq!(cron.history, History::default());
         assert_eq!(cron.concurrency, Concurrency::Forbid);
+    }
+
+    #[test]
+    fn labels_are_stored_by_name_if_there_are_any() {
+        let steps = json!([{ "name": "run", "function": "reindex" }]);
+        let plain = Operation::pipeline([PipelineStep::new("run", "reindex")]);
+        let stored = json!({ "pipeline": steps });
+        assert_eq!(serde_json::to_value(&plain).unwrap(), stored);
+        let labelled = plain.label("app", "shop").label("size", "big");
+        let stored = json!({ "pipeline": steps, "labels": { "app": "shop", "size": "big" } });
+        assert_eq!(serde_json::to_value(&labelled).unwrap(), stored);
+        let read: Operation = serde_json::from_value(stored).unwrap();
+        assert_eq!(read, labelled);
     }
 
     #[test]
