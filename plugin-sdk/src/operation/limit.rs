@@ -1,6 +1,6 @@
 //! Limits of requests, answers and definitions.
 
-use std::io;
+use std::{collections::BTreeMap, io};
 
 use serde::Serialize;
 
@@ -88,6 +88,18 @@ impl Limit {
             true => Err(OverLimit { limit: self, found }),
             false => Ok(()),
         }
+    }
+
+    /// Checks the number of labels, and the size of the name and the value of each.
+    ///
+    /// # Errors
+    /// When one of them is over its limit.
+    pub fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), OverLimit> {
+        Self::LABELS.check(labels.len())?;
+        for text in labels.iter().flat_map(|(name, value)| [name, value]) {
+            Self::LABEL.check(text.len())?;
+        }
+        Ok(())
     }
 
     /// Checks the number of bytes that `value` has as JSON. A value that cannot be written as JSON is within the limit.

@@ -140,7 +140,8 @@ pub struct Join {
     /// Whether the workflow runs again for a content for which it has succeeded before.
     #[serde(default)]
     pub again: bool,
-    /// The operation to run under the name of the workflow. `None`: the workflow is a registered one.
+    /// The operation to run under the name of the workflow. The start gets its labels and keeps its own. `None`: the
+    /// workflow is a registered one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<Operation>,
 }

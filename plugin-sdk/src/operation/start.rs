@@ -114,10 +114,7 @@ impl Start {
             Limit::KEY.check(key.len())?;
         }
         Limit::INPUT.check_json(&self.input)?;
-        Limit::LABELS.check(self.labels.len())?;
-        for text in self.labels.iter().flat_map(|(name, value)| [name, value]) {
-            Limit::LABEL.check(text.len())?;
-        }
+        Limit::check_labels(&self.labels)?;
         Ok(())
     }
 }
