@@ -38,6 +38,13 @@ impl<T: Message> FreshPlugin<T> {
         }
     }
 
+    /// Adds a label of the executions, by which dispatch layers tell them apart.
+    #[must_use]
+    pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.start = self.start.label(name, value);
+        self
+    }
+
     /// Sets the time after the start of a run that succeeded within which the next one is not due. Let it be longer than
     /// a run takes.
     #[must_use]

@@ -6,7 +6,10 @@ use plugin_sdk::{
     plugin,
     testing::{self, FakeRuns, NOW},
 };
-use prodspec_model::{Asset, AssetId, Message, addons};
+use prodspec_model::{
+    Asset, AssetId, Message, addons,
+    operation::{Operation, PipelineStep},
+};
 use serde::{Deserialize, Serialize};
 
 use super::*;
@@ -90,6 +93,25 @@ async fn r40_index_is_due_again_after_the_start_of_the_last_run_that_succeeded()
         diff(&plugin, &index(7200)).await,
         Diff::Differs { .. }
     ));
+}
+
+#[tokio::test]
+async fn r32_runs_of_assets_have_the_labels_of_their_plugin_or_operation() {
+    let runs = FakeRuns::new(NOW);
+    let fresh = FreshPlugin::<Index>::of("reindex", runs.clone()).label("app", "shop");
+    fresh.push(push(&index(1), false)).await.unwrap();
+    let reindex = Operation::pipeline([PipelineStep::new("run", "reindex")]);
+    let reindex = reindex.label("app", "blog");
+    let asset = Asset::builder(AssetId::new("o").unwrap());
+    let asset = asset.payload(&reindex).unwrap().build().unwrap();
+    let plugin = OperationPlugin::new(runs.clone());
+    plugin.push(push(&asset, false)).await.unwrap();
+    let joins = runs.joins();
+    let [fresh, operation] = &joins[..] else {
+        panic!("two pushes join two runs");
+    };
+    assert_eq!(fresh.start.labels["app"], "shop");
+    assert_eq!(operation.operation, Some(reindex));
 }
 
 #[tokio::test]

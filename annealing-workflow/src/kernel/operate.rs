@@ -50,6 +50,7 @@ impl Lane {
             changed,
             history,
         } = operating;
+        let start = operation.labelled(start);
         start.check()?;
         if self.settings.workflows.contains_key(&start.workflow) {
             return Err(Refused::NameTaken(start.workflow));

@@ -34,7 +34,10 @@ impl Lane {
         known: Option<Box<KeyRecord>>,
         out: &mut Effects,
     ) -> Result<Reply, Refused> {
-        let mut start = join.start;
+        let mut start = match &operation {
+            Some(operation) => operation.labelled(join.start),
+            None => join.start,
+        };
         start.key = Some(KeyRecord::of_asset(&join.asset));
         start.check()?;
         let name = (start.workflow.clone(), KeyRecord::of_asset(&join.asset));

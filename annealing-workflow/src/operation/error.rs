@@ -3,7 +3,7 @@
 use std::fmt;
 
 use plugin_sdk::{
-    operation::InvalidPower,
+    operation::{InvalidPower, OverLimit},
     with_causes,
     workflow::{InvalidName, WorkflowName},
 };
@@ -63,6 +63,9 @@ pub enum Problem {
     /// The pattern of a power cannot be read.
     #[error("{}", with_causes(.0))]
     Power(InvalidPower),
+    /// It has too many labels, or one that is too long.
+    #[error(transparent)]
+    Labels(OverLimit),
     /// A step calls a function that is not registered.
     #[error(
         "the step `{step}` calls `{function}`, which is not registered; register it with `.function(..)`"

@@ -23,10 +23,14 @@ mod error;
 mod tests;
 mod valid;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use plugin_sdk::{
-    operation::{FunctionInfo, Powers},
+    operation::{FunctionInfo, Limit, Powers, Start},
     workflow::{Machine, MachineName, StateName, WorkflowName, any, is},
 };
 use prodspec_model::{
@@ -46,7 +50,8 @@ pub const EDIT: &str = "edit-sources";
 /// Compiles an operation to a workflow named `name`.
 ///
 /// # Errors
-/// All problems of the operation: no steps, two steps with one name, a name of a wrong form, a power that cannot be read.
+/// All problems of the operation: no steps, two steps with one name, a name of a wrong form, a power that cannot be read,
+/// labels over their limits.
 pub fn compile(name: &WorkflowName, operation: &Operation) -> Result<Workflow, Error> {
     let problems = problems(operation).into_iter();
     let problems: Vec<Problem> = problems.map(|(_, problem)| problem).collect();
@@ -118,6 +123,9 @@ fn problems(operation: &Operation) -> Vec<(String, Problem)> {
         if let Err(invalid) = Powers::read([power]) {
             problems.push((format!("may[{at}]"), Problem::Power(invalid)));
         }
+    }
+    if let Err(over) = Limit::check_labels(&operation.labels) {
+        problems.push(("labels".to_owned(), Problem::Labels(over)));
     }
     problems
 }
@@ -206,6 +214,8 @@ pub struct Operated {
     pub workflow: Workflow,
     /// The digest of the operation as it was asked for.
     pub digest: Digest,
+    /// The labels of its executions.
+    pub labels: Arc<BTreeMap<String, String>>,
 }
 
 impl Operated {
@@ -222,16 +232,35 @@ impl Operated {
         let unknown = unknown_functions(operation, is_registered).into_iter();
         let unknown: Vec<Problem> = unknown.map(|(_, problem)| problem).collect();
         match compiled {
-            Ok(workflow) if unknown.is_empty() => Ok(Self {
-                workflow,
-                digest: digest(operation),
-            }),
+            Ok(workflow) if unknown.is_empty() => Ok(Self::of(workflow, operation)),
             Ok(_) => Err(Error::new(name, unknown)),
             Err(mut error) => {
                 error.problems.extend(unknown);
                 Err(error)
             }
         }
+    }
+
+    /// The operation that compiles to `workflow`, without a look at its functions.
+    pub(crate) fn of(workflow: Workflow, operation: &Operation) -> Self {
+        Self {
+            workflow,
+            digest: digest(operation),
+            labels: Arc::new(operation.labels.clone()),
+        }
+    }
+
+    /// A start of the operation, with its labels. Labels that the start has itself are kept.
+    pub(crate) fn labelled(&self, mut start: Start) -> Start {
+        if start.labels.is_empty() {
+            start.labels = self.labels.clone();
+            return start;
+        }
+        let labels = Arc::make_mut(&mut start.labels);
+        for (name, value) in self.labels.iter() {
+            labels.entry(name.clone()).or_insert_with(|| value.clone());
+        }
+        start
     }
 }
 

@@ -44,6 +44,25 @@ fn r35_same_operation_compiles_to_the_same_definition() {
     );
     assert_eq!(one.digest(), other.digest());
     assert_ne!(digest(&two()), digest(&two().rerun(1)));
+    let labelled = two().label("app", "shop");
+    let other = compile(&"grow".into(), &labelled).unwrap();
+    assert_eq!(one.digest(), other.digest(), "labels are no part of it");
+    assert_ne!(digest(&two()), digest(&labelled));
+}
+
+#[test]
+fn r32_labels_over_their_limits_are_refused_with_the_field() {
+    let long = problems(&two().label("app", "x".repeat(254)));
+    let [(field, Problem::Labels(over))] = &long[..] else {
+        panic!("{long:?}");
+    };
+    assert_eq!((&**field, over.limit), ("labels", Limit::LABEL));
+    let many = (0..33).fold(two(), |it, n| it.label(n.to_string(), "x"));
+    let error = compile(&"grow".into(), &many).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the operation `grow` is refused: 33 labels are more than the limit of 32 for an execution"
+    );
 }
 
 #[test]

@@ -172,8 +172,8 @@ impl<R: Runtime> Handle<R> {
         }
     }
 
-    /// Runs an operation under a name, once per key: the same key is the same execution, over restarts too. Returns once it
-    /// is durable.
+    /// Runs an operation under a name, once per key: the same key is the same execution, over restarts too. The execution has
+    /// the labels of the operation. Returns once it is durable.
     ///
     /// # Errors
     /// When the operation cannot be compiled, calls a function that is not registered, or has the name of a registered

@@ -54,8 +54,8 @@ impl<R: Runtime> Validator for Operations<R> {
 /// Operations, schedules and watches.
 impl<R: Runtime> Handle<R> {
     /// Runs an operation under a name, once per key: the same key is the same execution, over restarts too. Returns once it
-    /// is durable. The execution is that of a workflow: wait for it, show it, and give it words like any other. Works in every
-    /// process that has the store, as [`start`](Self::start) does.
+    /// is durable. The execution is that of a workflow: wait for it, show it, and give it words like any other. It has the
+    /// labels of the operation. Works in every process that has the store, as [`start`](Self::start) does.
     ///
     /// # Errors
     /// If the operation has a problem, such as a function that is not registered, or has the name of a registered workflow;

@@ -21,10 +21,8 @@ fn world() -> World {
 }
 
 fn run(world: &mut World, operation: &Operation, key: &str) -> Reply {
-    let operated = Operated {
-        workflow: compile(&"night".into(), operation).unwrap(),
-        digest: crate::operation::digest(operation),
-    };
+    let workflow = compile(&"night".into(), operation).unwrap();
+    let operated = Operated::of(workflow, operation);
     world.hear(Command::Operate {
         start: Box::new(Start::of("night").key(key)),
         operation: Box::new(operated),

@@ -11,6 +11,7 @@ mod gate;
 mod gather;
 mod inbox;
 mod intent;
+mod labels;
 mod loops;
 mod pauses;
 mod random;

@@ -134,6 +134,5 @@ fn operated(
     })?;
     let workflow =
         operation::compile(&name(asset), &template).map_err(|error| error.to_string())?;
-    let digest = operation::digest(&template);
-    Ok(Operated { workflow, digest })
+    Ok(Operated::of(workflow, &template))
 }
