@@ -1,6 +1,6 @@
 //! `workflow`: executions of workflows and operations, and an operator's words to them.
 
-use std::fmt::Display;
+use std::{fmt::Display, sync::Arc};
 
 use control_plane::{
     model::AssetId,
@@ -42,6 +42,15 @@ pub enum Verb {
         /// An operation to run, as JSON. It needs a key.
         #[arg(long, value_parser = json::<Operation>)]
         operation: Option<Operation>,
+        /// A label of the execution, such as `app=shop`, by which limits tell it apart. It may be given more than once. An
+        /// operation has labels of its own.
+        #[arg(
+            long = "label",
+            value_name = "KEY=VALUE",
+            value_parser = label,
+            conflicts_with = "operation"
+        )]
+        labels: Vec<(String, String)>,
         #[command(flatten)]
         signed: Signed,
     },
@@ -142,6 +151,12 @@ fn json<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
     serde_json::from_str(text)
 }
 
+fn label(text: &str) -> Result<(String, String), String> {
+    let label = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let (name, value) = label.ok_or("write it like `app=shop`")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
 /// Performs a subcommand of `workflow`.
 ///
 /// # Errors
@@ -153,10 +168,12 @@ pub(super) async fn workflow(place: &Place, verb: Verb) -> Result<(), Failure> {
             key,
             input,
             operation,
+            labels,
             signed,
         } => {
             let mut start = Start::of(workflow).input(input.unwrap_or_default());
             start.key = key.map(Into::into);
+            start.labels = Arc::new(labels.into_iter().collect());
             let said = signed.into();
             let start = StartWorkflow {
                 start,

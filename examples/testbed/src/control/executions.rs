@@ -30,7 +30,7 @@ const PAGE: usize = 1000;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StartWorkflow {
-    /// The workflow, its key and its input. For an operation: its name and its key.
+    /// The workflow, its key, its input and its labels. For an operation: its name and its key.
     pub start: Start,
     /// The operation to run under the name of the workflow. None: the workflow is a registered one.
     pub operation: Option<Operation>,
