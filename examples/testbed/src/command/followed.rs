@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use control_plane::workflow::{CauseOfWait, Execution};
+use control_plane::workflow::{CauseOfWait, Execution, Wait};
 
-use super::{ask, workflow::waits_for};
+use super::ask;
 use crate::control::Followed;
 
 /// Returns a line for each cause, for each other execution and each asset on the way to the causes, and for each problem of
@@ -49,4 +49,15 @@ fn execution(execution: &Execution) -> String {
         false => waits.join("; "),
     };
     format!("execution  {}: {waits}", execution.id)
+}
+
+/// Returns what a machine or a start waits for, since when and until when.
+pub(super) fn waits_for(wait: &Wait) -> String {
+    let look = wait.next_look.map(|at| format!(", until {at:.0}"));
+    format!(
+        "{}, since {:.0}{}",
+        wait.why,
+        wait.since,
+        look.unwrap_or_default()
+    )
 }

@@ -5,15 +5,14 @@ use std::{fmt::Display, sync::Arc};
 use control_plane::{
     model::AssetId,
     workflow::{
-        Ended, Execution, ExecutionId, MachineName, Operation, Start, StateName, Wait, What,
-        WorkflowName,
+        Ended, Execution, ExecutionId, MachineName, Operation, Start, StateName, What, WorkflowName,
     },
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
-    followed::followed,
+    followed::{followed, waits_for},
     tell::{self, Signed},
 };
 use crate::{
@@ -323,17 +322,6 @@ fn states(ended: &Ended) -> Vec<String> {
         lines.push(format!("  {name:<12} {state}{}", why.unwrap_or_default()));
     }
     lines
-}
-
-/// Returns what a machine or a start waits for, since when and until when.
-pub(super) fn waits_for(wait: &Wait) -> String {
-    let look = wait.next_look.map(|at| format!(", until {at:.0}"));
-    format!(
-        "{}, since {:.0}{}",
-        wait.why,
-        wait.since,
-        look.unwrap_or_default()
-    )
 }
 
 /// Returns an entry of the log as text.
