@@ -39,8 +39,8 @@ pub enum Verb {
         #[arg(long, value_parser = json::<Value>)]
         input: Option<Value>,
         /// An operation to run, as JSON. It needs a key.
-        #[arg(long, value_parser = json::<Operation>)]
-        operation: Option<Operation>,
+        #[arg(long, value_parser = json::<Box<Operation>>)]
+        operation: Option<Box<Operation>>,
         /// A label of the execution, such as `app=shop`, by which limits tell it apart. It may be given more than once. An
         /// operation has labels of its own.
         #[arg(

@@ -33,7 +33,7 @@ pub struct StartWorkflow {
     /// The workflow, its key, its input and its labels. For an operation: its name and its key.
     pub start: Start,
     /// The operation to run under the name of the workflow. None: the workflow is a registered one.
-    pub operation: Option<Operation>,
+    pub operation: Option<Box<Operation>>,
     /// Name and reason given by the operator.
     pub said: Said,
 }
