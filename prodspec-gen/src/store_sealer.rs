@@ -171,7 +171,11 @@ impl Sealer for StoreSealer {
         }
         let Some(head) = head else { return Ok(None) };
         let latest = self.incarnations.load(head.no).await?;
-        self.at_hand().latest = Some((head, latest.clone()));
+        // Another process has sealed it, and may have recorded other revisions since.
+        *self.at_hand() = AtHand {
+            latest: Some((head, latest.clone())),
+            seen: BTreeMap::new(),
+        };
         Ok(Some(latest))
     }
 

@@ -93,8 +93,10 @@ impl Lane {
         let mut edit = StepEdit::new(change_id(execution, id), &done);
         edit.edits = edits.flatten().collect();
         edit.lenient = true;
-        // What was turned down before the edit is so again.
-        edit.turndown = true;
+        let restored = numbers
+            .iter()
+            .filter_map(|machine| execution.steps.at(*machine)?.edit.as_ref());
+        edit.turndown = restored.into_iter().all(|edit| edit.turndown);
         edit.blast_radius = radius(execution, id);
         if edit.edits.is_empty() {
             return self.conclude(now, id, &edit.outcome);
@@ -262,7 +264,8 @@ impl Lane {
             machine: Some(machine),
             what: What::Edited {
                 edits,
-                assets: EditedAsset::all(&assets, &changes),
+                assets,
+                changes: EditedAsset::first(&changes),
                 left_alone,
             },
         };

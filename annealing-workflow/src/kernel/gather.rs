@@ -113,7 +113,9 @@ impl Lane {
             let mut edit = before.unwrap_or_else(|| Box::new(StepEdit::new(change, outcome)));
             edit.gathered = true;
             edit.over = true;
-            edit.turndown |= turndown;
+            if !answer.edits.is_empty() {
+                edit.turndown = turndown && (edit.edits.is_empty() || edit.turndown);
+            }
             add(&mut edit, &answer.edits, &answer.pauses);
             step.edit = Some(edit);
         }
@@ -136,10 +138,12 @@ impl Lane {
         }
         let mut all = StepEdit::new(change_id(execution, id), &StateName::from(StateName::DONE));
         all.blast_radius = radius(execution, id);
+        // What an edit turns down cannot be told from what the others do, so all steps that edit need the power.
+        all.turndown = true;
         for (machine, gathered) in execution.open_gathered() {
             if machines.contains(machine) {
                 add(&mut all, &gathered.edits, &gathered.pauses);
-                all.turndown |= gathered.turndown;
+                all.turndown &= gathered.edits.is_empty() || gathered.turndown;
             }
         }
         if all.edits.is_empty() && all.pauses.is_empty() {

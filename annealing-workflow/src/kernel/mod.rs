@@ -216,9 +216,9 @@ impl Kernel for Lane {
             Event::Took(incarnation, intended) => {
                 self.latest = Some(incarnation.no());
                 self.watches.took(incarnation);
-                self.intended(now, *intended);
+                self.intended(now, *intended, out);
             }
-            Event::Intended(intended) => self.intended(now, *intended),
+            Event::Intended(intended) => self.intended(now, *intended, out),
             Event::Stands(standings) => {
                 for (asset, standing) in standings {
                     self.watches
@@ -288,7 +288,7 @@ impl Lane {
     }
 
     /// Takes what intent says of schedules and watches.
-    fn intended(&mut self, now: Now, intended: Intended) {
+    fn intended(&mut self, now: Now, intended: Intended, out: &mut Effects) {
         let Intended {
             all,
             schedules,
@@ -298,8 +298,9 @@ impl Lane {
         self.intended_schedules(now, all, schedules);
         self.intended_watches(now, all, watches);
         for asset in turned_down {
-            self.schedules.stop(&asset);
-            self.watches.stop(&asset);
+            if self.schedules.stop(&asset) | self.watches.stop(&asset) {
+                out.records.push(trigger::turned_down(&asset, now.wall));
+            }
         }
     }
 

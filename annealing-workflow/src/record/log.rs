@@ -1,7 +1,5 @@
 //! The log of an execution: what happened, in order, for people.
 
-use std::collections::BTreeMap;
-
 use control_plane_store::{Record, records::By};
 use jiff::Timestamp;
 use plugin_sdk::{
@@ -79,7 +77,10 @@ pub enum What {
         /// The edits, in words.
         edits: Vec<String>,
         /// The assets that change.
-        assets: Vec<EditedAsset>,
+        assets: Vec<AssetId>,
+        /// What the edit changes in them, as far as it is known: the first thousand.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        changes: Vec<EditedAsset>,
         /// Fields that were left alone, because they had other values.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         left_alone: Vec<String>,
@@ -108,32 +109,30 @@ pub enum What {
     Ended(String),
 }
 
-/// An asset that an edit changes.
+/// Maximum number of changed assets whose digests an entry has.
+const DIGESTS: usize = 1000;
+
+/// What an edit changes in an asset.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EditedAsset {
     /// The id of the asset.
     pub asset: AssetId,
-    /// Digest of its content before the edit. `None`: it was not there, or this is not known.
+    /// Digest of its content before the edit. `None`: it was not there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Digest>,
-    /// Digest of its content after it. `None`: it is not there any more, or this is not known.
+    /// Digest of its content after it. `None`: it is not there any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Digest>,
 }
 
 impl EditedAsset {
-    /// The assets of an edit, with the digests of those whose changes are known.
-    pub(crate) fn all(assets: &[AssetId], changes: &[Change]) -> Vec<Self> {
-        let changes: BTreeMap<AssetId, &Change> =
-            changes.iter().map(|change| (change.id(), change)).collect();
+    /// What the first of these changes do.
+    pub(crate) fn first(changes: &[Change]) -> Vec<Self> {
         let digest = |side: &Option<Asset>| side.as_ref().map(Asset::digest);
-        let edited = assets.iter().map(|asset| {
-            let change = changes.get(asset);
-            Self {
-                asset: asset.clone(),
-                before: change.and_then(|change| digest(&change.before)),
-                after: change.and_then(|change| digest(&change.after)),
-            }
+        let edited = changes.iter().take(DIGESTS).map(|change| Self {
+            asset: change.id(),
+            before: digest(&change.before),
+            after: digest(&change.after),
         });
         edited.collect()
     }

@@ -40,7 +40,7 @@ pub enum EditRefused {
     },
     /// The edit would turn an asset down, and it may not.
     #[error(
-        "the edit would turn down `{0}`, which it may not; declare the power `Turndown` with the function, and with the operation or the machine, or leave the addon out"
+        "the edit would turn down `{0}`, which it may not; declare the power `Turndown` with each function whose edits it makes, and with the operation or the machine, or leave the addon out"
     )]
     Turndown(AssetId),
     /// The edit has too many fields, or too long values.

@@ -2,7 +2,7 @@
 
 use control_plane_runtime::Runtime;
 use control_plane_store::{Batch, CommitError, owner, records::ChangeRecord};
-use plugin_sdk::{EditError, Problem, Proposal, SourceChange, with_causes};
+use plugin_sdk::{EditError, Problem, Problems, Proposal, SourceChange, with_causes};
 use prodspec_gen::{Table, Trial, pipeline::Editable};
 use prodspec_model::{AssetId, Revision, snapshot::Change};
 
@@ -11,6 +11,17 @@ use super::{
     records::{Books, Wanted},
     refused,
 };
+
+/// What a change does alone.
+enum Own {
+    Known(Vec<Change>),
+    /// The source has changed since the proposal.
+    Moved,
+    /// The source cannot be read.
+    Unread(Problems),
+    /// It was not asked for, or the sources make nothing without the change.
+    Unknown,
+}
 
 impl<R: Runtime> Desk<R> {
     /// Marks a change as made. If the store fails, the change has no mark, and is found out again when it is asked for.
@@ -52,15 +63,22 @@ impl<R: Runtime> Desk<R> {
             assets: &assets,
             ..*wanted
         };
-        let own = self.own_changes(editable, wanted, &proposal, &trial);
-        let own = own.await;
+        let own = match wanted.holder.is_some() || !edit.may_turn_down() {
+            true => self.own_changes(editable, wanted, &proposal, &trial).await,
+            false => Own::Unknown,
+        };
+        let own = match own {
+            Own::Known(own) => Some(own),
+            Own::Moved if !edit.may_turn_down() => return Ok(Attempted::Moved),
+            Own::Unread(problems) if !edit.may_turn_down() => {
+                return Err(EditRefused::Failed(problems));
+            }
+            _ => None,
+        };
         // If it is not known what it changes alone, what others have changed meanwhile counts too.
-        edit.check_turndown(match own.is_empty() {
-            true => &trial.candidate.changes,
-            false => &own,
-        })?;
+        edit.check_turndown(own.as_deref().unwrap_or(&trial.candidate.changes))?;
         let mut made = Made {
-            own,
+            own: own.unwrap_or_default(),
             sealed: None,
             assets: assets.clone(),
             id: wanted.change.id.clone(),
@@ -84,34 +102,31 @@ impl<R: Runtime> Desk<R> {
         }
     }
 
-    /// What a change alone does: the difference to what the sources make without it. Found for programs that hold fields
-    /// only, because it may cost a trial of its own.
+    /// What a change alone does: the difference to what the sources make without it. It may cost a trial of its own.
     async fn own_changes(
         &self,
         editable: &Editable,
         wanted: &Wanted<'_>,
         proposal: &Proposal,
         trial: &Trial,
-    ) -> Vec<Change> {
-        if wanted.holder.is_none() {
-            return Vec::new();
-        }
+    ) -> Own {
         if trial.base.as_ref() == Some(&proposal.before) {
-            return trial.candidate.changes.to_vec();
+            return Own::Known(trial.candidate.changes.to_vec());
         }
-        let Ok(reading) = self.read(editable).await else {
-            return Vec::new();
+        let reading = match self.read(editable).await {
+            Ok(reading) => reading,
+            Err(problems) => return Own::Unread(problems),
         };
         if reading.revision != proposal.before {
-            return Vec::new();
+            return Own::Moved;
         }
         let without = self.generation.try_reading(wanted.source.clone(), reading);
         match without.await {
             Ok(without) => {
                 let before = &without.candidate.snapshot;
-                before.diff(&trial.candidate.snapshot)
+                Own::Known(before.diff(&trial.candidate.snapshot))
             }
-            Err(_) => Vec::new(),
+            Err(_) => Own::Unknown,
         }
     }
 

@@ -86,9 +86,14 @@ impl SourceEdit {
     }
 
     /// Sets whether the edit may give assets the addon [`Turndown`], so that their resources are removed. By default it may.
+    /// A trial of an edit that may not is refused also for what others have turned down since the last incarnation.
     pub fn turndown(mut self, may: bool) -> Self {
         self.turndown = may;
         self
+    }
+
+    pub(super) fn may_turn_down(&self) -> bool {
+        self.turndown
     }
 
     /// # Errors

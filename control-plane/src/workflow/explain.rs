@@ -12,7 +12,7 @@ use control_plane_runtime::Runtime;
 use futures::Stream;
 use jiff::Timestamp;
 use plugin_sdk::{
-    Problems,
+    Problems, Severity,
     operation::ExecutionId,
     workflow::{MachineName, WorkflowName},
 };
@@ -38,8 +38,8 @@ pub struct ExplainedExecution {
     pub assets: BTreeMap<AssetId, Explained>,
     /// What is waited for in the end, beside the assets: a time, a person, an answer.
     pub causes: Vec<CauseOfWait>,
-    /// The problems for which generation is refused, if assets are waited for: what is edited is not in force before they
-    /// are mended. Empty: it is not refused.
+    /// The errors for which generation is refused, if assets are waited for: what is edited is not in force before they are
+    /// mended. Empty: it is not refused.
     #[serde(default, skip_serializing_if = "Problems::is_empty")]
     pub problems: Problems,
 }
@@ -114,7 +114,9 @@ impl<R: Runtime> Handle<R> {
             return Ok(None);
         }
         let status = self.generation().await?.status();
-        let refused = !assets.is_empty() && status.problems.any_error();
+        let errors = status.problems.into_iter();
+        let errors = errors.filter(|it| it.severity == Severity::Error && !assets.is_empty());
+        let problems = errors.collect();
         let mut explained = BTreeMap::new();
         for asset in assets.into_iter().take(FOLLOWED) {
             match self.explain(&asset).await {
@@ -128,11 +130,7 @@ impl<R: Runtime> Handle<R> {
             executions,
             assets: explained,
             causes,
-            problems: if refused {
-                status.problems
-            } else {
-                Problems::none()
-            },
+            problems,
         }))
     }
 

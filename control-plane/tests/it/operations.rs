@@ -92,7 +92,7 @@ async fn r35_operation_edits_once_per_key_and_is_done_when_production_has_it() {
     );
     let log = running.handle.execution_log(&started).await.unwrap();
     let edited = log.into_iter().find_map(|entry| match entry.what {
-        What::Edited { assets, .. } => Some(assets),
+        What::Edited { changes, .. } => Some(changes),
         _ => None,
     });
     let after = contents().await;

@@ -323,10 +323,10 @@ async fn r34_restore_whose_first_answer_was_lost_is_known_to_be_made() {
     assert_eq!(dies.load(Ordering::Relaxed), 0);
     let log = handle.execution_log(&started).await.unwrap();
     let made = log.into_iter().filter_map(|entry| match entry.what {
-        What::Edited { assets, .. } => Some(assets.into_iter().map(|it| it.asset).collect()),
+        What::Edited { assets, .. } => Some(assets),
         _ => None,
     });
-    let made: Vec<Vec<AssetId>> = made.collect();
+    let made: Vec<_> = made.collect();
     assert_eq!(made, [vec![id("a")], vec![id("a")]]);
     running.stop().await;
 }

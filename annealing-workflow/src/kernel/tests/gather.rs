@@ -123,6 +123,53 @@ fn r34_edit_outside_the_powers_of_the_operation_is_permanent() {
 }
 
 #[test]
+fn r34_change_of_several_steps_turns_down_only_if_all_that_edit_have_the_power() {
+    let with_power = |name| {
+        let mut function = editor(name);
+        function.info = function.info.may(Power::Turndown);
+        function
+    };
+    let powers = [Power::edit("m.yaml", "schema.*"), Power::Turndown];
+    let turns_down = |grow: Function, check: Function, checked: Answer, may: &[Power]| {
+        let mut world = World::new([], [grow, check]);
+        run(&mut world, &two().may(may.iter().cloned()), "1");
+        world.sync();
+        world.answer("grow", Ok(edit("version", 2, 3).done()));
+        world.answer("check", Ok(checked.done()));
+        world.sync();
+        world.crash();
+        world.sync();
+        world.edited(made()).edit.turndown
+    };
+    let (both, other) = (with_power("grow"), || edit("readers", 1, 2));
+    assert!(turns_down(
+        both.clone(),
+        with_power("check"),
+        other(),
+        &powers
+    ));
+    assert!(turns_down(
+        both.clone(),
+        editor("check"),
+        Answer::new(),
+        &powers
+    ));
+    assert!(!turns_down(both.clone(), editor("check"), other(), &powers));
+    assert!(!turns_down(
+        editor("grow"),
+        with_power("check"),
+        other(),
+        &powers
+    ));
+    assert!(!turns_down(
+        both,
+        with_power("check"),
+        other(),
+        &powers[..1]
+    ));
+}
+
+#[test]
 fn r34_operation_without_edits_changes_nothing_and_succeeds() {
     let mut world = world();
     run(&mut world, &two(), "1");

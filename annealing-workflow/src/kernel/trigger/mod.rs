@@ -71,6 +71,13 @@ pub(super) fn said(asset: &AssetId, at: Timestamp, word: ScheduleWord, by: &By) 
     told(asset, at, What::Said { word, by })
 }
 
+/// The entry of the feed about a trigger that stops because its asset is turned down.
+pub(super) fn turned_down(asset: &AssetId, at: Timestamp) -> Record {
+    let word = "turned down".to_owned();
+    let by = By::new("control plane", "its asset has the addon Turndown");
+    told(asset, at, What::Said { word, by })
+}
+
 impl Lane {
     /// Starts the execution of a run of `asset`. Returns whether it has ended already.
     pub(super) fn start_run(

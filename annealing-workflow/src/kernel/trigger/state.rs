@@ -313,15 +313,17 @@ impl<T: Trigger> Triggers<T> {
         Some(Ok(()))
     }
 
-    /// Stops the trigger of an asset, if it has one. What runs goes on until it ends.
-    pub(in crate::kernel) fn stop(&mut self, asset: &AssetId) {
+    /// Stops the trigger of an asset. What runs goes on until it ends. `false`: it has none.
+    pub(in crate::kernel) fn stop(&mut self, asset: &AssetId) -> bool {
         self.refused.remove(asset);
-        if let Some(stopped) = self.all.remove(asset) {
-            let at = stopped.at.map(|at| (at, asset.clone()));
-            at.map(|at| self.agenda.remove(&at));
-            self.due.remove(asset);
-            self.stopped.insert(asset.clone(), stopped.trigger);
-        }
+        let Some(stopped) = self.all.remove(asset) else {
+            return false;
+        };
+        let at = stopped.at.map(|at| (at, asset.clone()));
+        at.map(|at| self.agenda.remove(&at));
+        self.due.remove(asset);
+        self.stopped.insert(asset.clone(), stopped.trigger);
+        true
     }
 
     /// Hands out the triggers whose records may have changed since the last call.

@@ -261,9 +261,9 @@ impl Watches {
         out.follow.append(&mut self.follow);
     }
 
-    /// Stops the watch of an asset, if it has one.
-    pub(in crate::kernel) fn stop(&mut self, asset: &AssetId) {
-        self.triggers.stop(asset);
+    /// Stops the watch of an asset. `false`: it has none.
+    pub(in crate::kernel) fn stop(&mut self, asset: &AssetId) -> bool {
+        self.triggers.stop(asset)
     }
 
     /// All watches, without their executions, each with the numbers of its runs.

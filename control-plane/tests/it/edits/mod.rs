@@ -273,3 +273,28 @@ async fn s6_field_that_a_person_sets_is_theirs_and_its_holder_is_told() {
     assert!(matches!(held, EditRefused::Held(_)), "{held}");
     running.stop().await;
 }
+
+#[tokio::test]
+async fn r34_turndown_that_others_asked_for_refuses_no_edit_without_the_power() {
+    let world = World::new();
+    let running = world.start().await;
+    let handle = &running.handle;
+    handle.settle(LONG).await.unwrap();
+    let may_not = |fields: Vec<FieldEdit>| edit(fields).held_by("resize").turndown(false);
+    // Not read yet: the source is not watched.
+    let by_hand = MANIFEST.replace("{size: 2}", "{size: 2, turndown: true}");
+    write(world.dir.path(), &by_hand);
+    let nothing = may_not(vec![set("services.eu.size", 1, 1)]);
+    handle.edit(&nothing).await.unwrap();
+    let path = "services.asia.turndown".parse().unwrap();
+    let down = FieldEdit::add("manifest.yaml#0", path, true);
+    let down = refused(handle.edit(&may_not(vec![down])).await);
+    assert!(
+        matches!(&down, EditRefused::Turndown(of) if *of == id("asia")),
+        "{down}"
+    );
+    let grown = may_not(vec![set("services.eu.size", 1, 4)]);
+    handle.edit(&grown).await.unwrap();
+    assert_eq!(world.text(), by_hand.replace("{size: 1}", "{size: 4}"));
+    running.stop().await;
+}

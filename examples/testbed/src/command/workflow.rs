@@ -342,7 +342,8 @@ fn happened(what: &What) -> String {
             edits,
             assets,
             left_alone,
-        } => edited(edits, assets.iter().map(|it| &it.asset), left_alone),
+            ..
+        } => edited(edits, assets, left_alone),
         What::Parked(why) => format!("parked: {why}"),
         What::Said { word, by } => format!("{word}, by {by}"),
         What::Note(note) => note.clone(),
@@ -351,15 +352,10 @@ fn happened(what: &What) -> String {
     }
 }
 
-fn edited<'a>(
-    edits: &[String],
-    assets: impl Iterator<Item = &'a AssetId>,
-    left_alone: &[String],
-) -> String {
+fn edited(edits: &[String], assets: &[AssetId], left_alone: &[String]) -> String {
     let mut text = format!("edited {}", edits.join("; "));
-    let assets: Vec<&AssetId> = assets.collect();
     if !assets.is_empty() {
-        text.push_str(&format!("; changes {}", some(&assets)));
+        text.push_str(&format!("; changes {}", some(assets)));
     }
     if !left_alone.is_empty() {
         text.push_str(&format!("; left alone: {}", some(left_alone)));
@@ -378,21 +374,16 @@ fn some(names: &[impl Display]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use control_plane::workflow::EditedAsset;
-
     use super::*;
 
     #[test]
     fn entry_of_an_edit_names_assets_and_fields_that_were_left_alone() {
-        let assets = (0..7).map(|n| EditedAsset {
-            asset: AssetId::new(&format!("job/{n}")).unwrap(),
-            before: None,
-            after: None,
-        });
-        let assets: Vec<EditedAsset> = assets.collect();
+        let assets = (0..7).map(|n| AssetId::new(&format!("job/{n}")).unwrap());
+        let assets: Vec<AssetId> = assets.collect();
         let mut what = What::Edited {
             edits: vec!["a: 1 -> 2".into(), "b: 1 -> 2".into()],
             assets,
+            changes: Vec::new(),
             left_alone: vec!["b: 1 -> 2".into()],
         };
         assert_eq!(
