@@ -93,10 +93,10 @@ impl Lane {
         let mut edit = StepEdit::new(change_id(execution, id), &done);
         edit.edits = edits.flatten().collect();
         edit.lenient = true;
-        let restored = numbers
+        let mut restored = numbers
             .iter()
             .filter_map(|machine| execution.steps.at(*machine)?.edit.as_ref());
-        edit.turndown = restored.into_iter().all(|edit| edit.turndown);
+        edit.turndown = restored.all(|edit| edit.turndown);
         edit.blast_radius = radius(execution, id);
         if edit.edits.is_empty() {
             return self.conclude(now, id, &edit.outcome);

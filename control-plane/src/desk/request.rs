@@ -106,7 +106,7 @@ impl SourceEdit {
         let mut changes = changes.iter();
         let turned_down = changes.find(|change| !down(&change.before) && down(&change.after));
         match turned_down {
-            Some(change) if !self.turndown => Err(EditRefused::Turndown(change.id().clone())),
+            Some(change) if !self.turndown => Err(EditRefused::Turndown(change.id())),
             _ => Ok(()),
         }
     }

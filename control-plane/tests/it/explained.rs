@@ -46,17 +46,23 @@ fn workflows(builder: ControlPlaneBuilder) -> ControlPlaneBuilder {
         .workflow(outer.build().unwrap())
 }
 
-#[tokio::test]
-async fn waits_of_an_execution_are_followed_to_assets_and_people() {
-    let (dir, production) = (tempfile::tempdir().unwrap(), Production::default());
+/// A control plane whose production is as intended, and does not take `a` from now on.
+async fn begun(dir: &tempfile::TempDir, production: &Production) -> Running {
     write(dir.path(), SERVICES);
-    let builder = workflows(plane(&production))
+    let builder = workflows(plane(production))
         .store(MemoryStore::new())
         .editable(YamlFile::watch(dir.path().join("manifest.yaml")));
     let running = Running::start(builder.build().unwrap());
-    let handle = &running.handle;
-    handle.settle(LONG).await.unwrap();
+    running.handle.settle(LONG).await.unwrap();
     production.state().broken.insert(id("a"));
+    running
+}
+
+#[tokio::test]
+async fn waits_of_an_execution_are_followed_to_assets_and_people() {
+    let (dir, production) = (tempfile::tempdir().unwrap(), Production::default());
+    let running = begun(&dir, &production).await;
+    let handle = &running.handle;
     let outer = handle.start(Start::of("outer"), ann()).await.unwrap().id;
     let explained = loop {
         let explained = handle.explain_execution(&outer).await.unwrap().unwrap();
@@ -108,14 +114,8 @@ async fn waits_of_an_execution_are_followed_to_assets_and_people() {
 #[tokio::test]
 async fn r36_step_that_waits_for_its_assets_shows_why_generation_is_refused() {
     let (dir, production) = (tempfile::tempdir().unwrap(), Production::default());
-    write(dir.path(), SERVICES);
-    let builder = workflows(plane(&production))
-        .store(MemoryStore::new())
-        .editable(YamlFile::watch(dir.path().join("manifest.yaml")));
-    let running = Running::start(builder.build().unwrap());
+    let running = begun(&dir, &production).await;
     let handle = &running.handle;
-    handle.settle(LONG).await.unwrap();
-    production.state().broken.insert(id("a"));
     let resize = handle.start(Start::of("resize"), ann()).await.unwrap().id;
     let problems = async |refused: bool| loop {
         let explained = handle.explain_execution(&resize).await.unwrap().unwrap();

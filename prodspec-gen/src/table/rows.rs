@@ -177,7 +177,8 @@ impl Table {
     }
 }
 
-/// A reading, whose documents are sorted by key, after some of them have changed. Costs what has changed.
+/// A reading, whose documents are sorted by key, after some of them have changed. Costs a search for each of these, and the
+/// move of those behind one that comes or goes.
 fn patched(mut reading: Reading, delta: Delta) -> Reading {
     reading.revision = delta.revision;
     let documents = &mut reading.documents;

@@ -230,6 +230,7 @@ fn r34_restore_puts_back_what_was_edited_field_by_field() {
     world.sync();
     let back = world.edited(made()).edit;
     assert!(back.lenient);
+    assert!(!back.turndown, "the function does not have the power");
     let field = &back.edits[0].edit;
     assert_eq!((&field.was, &field.to), (&Some(json!(3)), &Some(json!(2))));
     assert_eq!(world.outcome("schema", "3"), Some(Outcome::Failed));

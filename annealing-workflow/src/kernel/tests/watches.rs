@@ -227,6 +227,10 @@ fn r38_watch_that_is_turned_down_stops_and_its_run_ends() {
         world.seal_with(&[("job/b", "2")], intended);
         world.sync();
         assert!(world.all_watches().is_empty());
+        let is_told = |(of, what): &(prodspec_model::AssetId, What)| {
+            *of == id(WATCH) && matches!(what, What::Said { word, .. } if word == "turned down")
+        };
+        assert_eq!(world.stored.told.iter().filter(|it| is_told(it)).count(), 1);
         assert!(world.stored.watches.is_empty() && world.stored.watched.is_empty());
         assert!(world.followed.is_empty());
         world.seal(&[("job/a", "3")]);
