@@ -66,6 +66,7 @@ mod gathers;
 mod outcome;
 mod plan;
 mod position;
+mod redefine;
 #[cfg(test)]
 mod tests;
 mod workflow;
@@ -76,4 +77,5 @@ pub use error::{Error, Problem, StuckEnd, Transition};
 pub use explore::{Exploration, MAX_EXPLORED};
 pub use outcome::Outcome;
 pub use position::{MachineNo, Position, StateNo};
+pub use redefine::RedefineError;
 pub use workflow::{LoadError, Workflow};

@@ -107,7 +107,7 @@ impl Workflow {
         Self::explored(definition, &position, in_flight, self.len())
     }
 
-    fn explored(
+    pub(super) fn explored(
         definition: Definition,
         position: &Position,
         in_flight: &[MachineNo],

@@ -21,6 +21,7 @@ mod operate;
 mod origins;
 mod queue;
 mod recover;
+mod redefine;
 mod refused;
 mod reopen;
 mod restart;
@@ -349,12 +350,9 @@ impl Lane {
         self.answering.durable(commit);
         self.fire_alarms(now, out);
         self.release(now, out);
-        while let Some((until, ..)) = self.recent_until.front()
-            && *until <= now.mono
-        {
-            if let Some((_, workflow, key)) = self.recent_until.pop_front() {
-                self.recent.remove(&(workflow, key));
-            }
+        let over = |(until, ..): &mut (Mono, WorkflowName, Arc<str>)| *until <= now.mono;
+        while let Some((_, workflow, key)) = self.recent_until.pop_front_if(over) {
+            self.recent.remove(&(workflow, key));
         }
     }
 

@@ -10,7 +10,7 @@ use plugin_sdk::{
 use prodspec_model::AssetId;
 use serde::{Deserialize, Serialize};
 
-use super::intended::ScheduleWord;
+use super::{intended::ScheduleWord, say::Say};
 
 /// Why a command does not fit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
@@ -113,6 +113,15 @@ pub enum Refused {
 }
 
 impl Refused {
+    /// The error of a word that does not fit, and why.
+    pub(super) fn does_not_fit(execution: &ExecutionId, word: &Say, why: &str) -> Self {
+        Self::DoesNotFit {
+            execution: execution.clone(),
+            word: word.to_string(),
+            why: why.to_owned(),
+        }
+    }
+
     /// Whether the same command may be accepted later, without a change of anything that people make.
     pub(crate) fn passes(&self) -> bool {
         matches!(self, Self::TooMany(_) | Self::NoIntent)

@@ -32,6 +32,10 @@ pub enum Say {
     Replay(MachineName),
     /// Sets machines, and all that depend on them, back to their first state. An execution that has ended is live again.
     Restart(Vec<MachineName>),
+    /// Goes on with the definition that is registered now under the workflow's name, if it has all machines of the execution
+    /// and their states, and the actions with calls or edits in flight, or of unknown outcome, are the same there. An action
+    /// that is another one begins anew.
+    Redefine,
     /// Ends the action of a machine with one of its outcomes, if no call of it is in flight.
     Skip {
         /// The machine whose action ends.
@@ -96,6 +100,7 @@ impl std::fmt::Display for Say {
             Self::Cancel => f.write_str("cancel"),
             Self::Pause => f.write_str("pause"),
             Self::Resume => f.write_str("resume"),
+            Self::Redefine => f.write_str("redefine"),
             Self::Answer { machine, option } => write!(f, "answer {machine} with {option}"),
             Self::Settle { machine, settled } => match settled {
                 Settled::Outcome(outcome) => write!(f, "settle {machine} as {outcome}"),

@@ -105,6 +105,7 @@ impl Lane {
             Say::Settle { machine, settled } => self.settle(now, no, machine, settled, out)?,
             Say::Replay(machine) => self.replay(now, no, machine, out)?,
             Say::Restart(machines) => self.restart(now, no, machines, out)?,
+            Say::Redefine => self.redefine(now, no, out)?,
             Say::Skip { machine, outcome } => self.skip(now, no, machine, outcome, out)?,
         }
         // The word stands before what follows from it.
@@ -155,7 +156,7 @@ impl Lane {
             return Ok(());
         };
         if execution.live.paused.is_some() {
-            return Err(does_not_fit(
+            return Err(Refused::does_not_fit(
                 &execution.id,
                 &Say::Pause,
                 "it is paused already",
@@ -186,7 +187,7 @@ impl Lane {
             return Ok(());
         };
         if execution.live.paused.take().is_none() {
-            return Err(does_not_fit(
+            return Err(Refused::does_not_fit(
                 &execution.id,
                 &Say::Resume,
                 "it is not paused",
@@ -249,7 +250,7 @@ impl Lane {
     pub(super) fn unfit(&self, id: StepId, word: &Say) -> Refused {
         let execution = self.live.get(&id.execution).map(|it| it.id.clone());
         let execution = execution.unwrap_or_else(|| gone(id.execution));
-        does_not_fit(&execution, word, &self.waits_in_words(id))
+        Refused::does_not_fit(&execution, word, &self.waits_in_words(id))
     }
 
     fn choose(
@@ -278,7 +279,7 @@ impl Lane {
         {
             let options: Vec<&str> = options.iter().map(StateName::as_str).collect();
             let why = format!("choose one of: {}", options.join(", "));
-            return Err(does_not_fit(&execution.id, &word(), &why));
+            return Err(Refused::does_not_fit(&execution.id, &word(), &why));
         }
         self.conclude(now, id, option);
         Ok(())
@@ -419,18 +420,10 @@ fn declared(
         names.join(", ")
     });
     let why = format!("its outcomes are: {}", outcomes.unwrap_or_default());
-    Err(does_not_fit(&execution.id, word, &why))
+    Err(Refused::does_not_fit(&execution.id, word, &why))
 }
 
 /// The id of an execution of which only the number is known.
 fn gone(no: ExecutionNo) -> ExecutionId {
     ExecutionId::new("unknown", no.0)
-}
-
-fn does_not_fit(execution: &ExecutionId, word: &Say, why: &str) -> Refused {
-    Refused::DoesNotFit {
-        execution: execution.clone(),
-        word: word.to_string(),
-        why: why.to_owned(),
-    }
 }

@@ -94,6 +94,13 @@ pub enum What {
         /// Who gave it, and why.
         by: By,
     },
+    /// The execution goes on with another definition of its workflow.
+    Redefined {
+        /// Digest of the definition before.
+        from: Digest,
+        /// Digest of the definition now.
+        to: Digest,
+    },
     /// Slots of a schedule have closed and will never start.
     Missed {
         /// Number of those that were late.

@@ -15,6 +15,7 @@ mod labels;
 mod loops;
 mod pauses;
 mod random;
+mod redefines;
 mod reopens;
 mod restarts;
 mod restores;

@@ -29,6 +29,9 @@ enum Act {
     Say(u8),
     Settle(u8, bool),
     Skip(u8, u8),
+    /// The next owner has the other definition of the season.
+    Deploy(bool),
+    Redefine(u8),
     /// The dispatch stack answers all questions, or delays all.
     Dispatch(bool),
     Probe(u8),
@@ -67,6 +70,8 @@ fn act() -> impl Strategy<Value = Act> {
         2 => arbitrary::any::<u8>().prop_map(Act::Say),
         1 => (arbitrary::any::<u8>(), arbitrary::any::<bool>()).prop_map(|(which, again)| Act::Settle(which, again)),
         1 => (arbitrary::any::<u8>(), arbitrary::any::<u8>()).prop_map(|(which, machine)| Act::Skip(which, machine)),
+        1 => arbitrary::any::<bool>().prop_map(Act::Deploy),
+        2 => arbitrary::any::<u8>().prop_map(Act::Redefine),
         6 => (0..5_u8).prop_map(|delays| Act::Dispatch(delays > 0)),
         2 => arbitrary::any::<u8>().prop_map(Act::Probe),
         2 => (0..3_u8).prop_map(|ends| Act::Lease(ends > 0)),
@@ -74,9 +79,9 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 /// The machines that words are about.
-const MACHINES: [&str; 11] = [
+const MACHINES: [&str; 12] = [
     "load", "verify", "posters", "go", "publish", "undo", "seasons", "plan", "print", "more",
-    "last",
+    "last", "warm",
 ];
 
 /// The answer of a function whose work is done. A plan adds two machines.
@@ -127,6 +132,23 @@ fn workflow() -> Workflow {
         .ends_badly(any([is("go", "no"), is("undo", "done")]))
         .build()
         .unwrap()
+}
+
+/// The season in another order, with a machine more and other actions.
+fn other_season() -> Workflow {
+    let mut other = workflow().definition().clone();
+    other.machines.reverse();
+    for machine in &mut other.machines {
+        match machine.name.as_str() {
+            "posters" => *machine = Machine::calls("posters", "keyed").retry_limit(4),
+            "rest" => {
+                *machine = Machine::waits("rest", Duration::from_secs(9)).when(is("go", "yes"));
+            }
+            _ => {}
+        }
+    }
+    let warm = Machine::calls("warm", "keyed").when(is("load", "done"));
+    other.machine(warm).build().unwrap()
 }
 
 /// Two seasons, one after the other, and a plan that adds machines; what is printed can be looked for.
@@ -215,6 +237,12 @@ impl Judged {
             Act::Answer(which, kind) => self.answer(*which, *kind),
             Act::Sync => self.world.sync(),
             Act::Crash => self.world.crash(),
+            Act::Deploy(other) => {
+                self.world
+                    .with_workflow(if *other { other_season() } else { workflow() });
+                self.world.crash();
+            }
+            Act::Redefine(which) => self.say(*which, Say::Redefine),
             Act::Dispatch(true) => self.world.dispatched(dispatch),
             Act::Dispatch(false) => self.world.dispatched_once(|request| {
                 request

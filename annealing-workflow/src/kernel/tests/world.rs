@@ -435,6 +435,10 @@ impl World {
         self.settings.workflows.insert(name, workflow);
     }
 
+    pub(super) fn without_workflow(&mut self, workflow: &str) {
+        self.settings.workflows.remove(&workflow.into());
+    }
+
     pub(super) fn without(&mut self, function: &str) {
         self.settings.functions.remove(function);
     }

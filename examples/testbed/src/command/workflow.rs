@@ -103,6 +103,13 @@ pub enum Verb {
         #[command(flatten)]
         signed: Signed,
     },
+    /// Let an execution go on with the definition that this program has of its workflow, if its states exist there.
+    Redefine {
+        /// Id of the execution.
+        id: ExecutionId,
+        #[command(flatten)]
+        signed: Signed,
+    },
     /// Set machines of an execution, and all that depend on them, back to their beginning. It may have ended.
     Restart {
         /// Id of the execution.
@@ -193,6 +200,7 @@ pub(super) async fn workflow(place: &Place, verb: Verb) -> Result<(), Failure> {
         Verb::Cancel { id, signed } => (id, WordToExecution::Cancel, signed),
         Verb::Pause { id, signed } => (id, WordToExecution::Pause, signed),
         Verb::Resume { id, signed } => (id, WordToExecution::Resume, signed),
+        Verb::Redefine { id, signed } => (id, WordToExecution::Redefine, signed),
         Verb::Restart {
             id,
             machines,
@@ -346,6 +354,7 @@ fn happened(what: &What) -> String {
         } => edited(edits, assets, left_alone),
         What::Parked(why) => format!("parked: {why}"),
         What::Said { word, by } => format!("{word}, by {by}"),
+        What::Redefined { from, to } => format!("definition {to}, before {from}"),
         What::Note(note) => note.clone(),
         What::Ended(outcome) => format!("ended: {outcome}"),
         other => format!("{other:?}"),

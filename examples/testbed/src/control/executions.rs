@@ -94,6 +94,8 @@ pub enum WordToExecution {
     Pause,
     /// Ends a pause.
     Resume,
+    /// Goes on with the definition that is registered now.
+    Redefine,
     /// Sets machines, and all that depend on them, back to their first state.
     Restart(Vec<MachineName>),
     /// Calls a function again that is parked, because the control plane died while it was in flight.
@@ -121,6 +123,7 @@ impl From<WordToExecution> for Say {
             WordToExecution::Cancel => Self::Cancel,
             WordToExecution::Pause => Self::Pause,
             WordToExecution::Resume => Self::Resume,
+            WordToExecution::Redefine => Self::Redefine,
             WordToExecution::Restart(machines) => Self::Restart(machines),
             WordToExecution::Replay(machine) => Self::Replay(machine),
             WordToExecution::Settle { machine, outcome } => match outcome {

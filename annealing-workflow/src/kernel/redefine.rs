@@ -1,0 +1,128 @@
+//! Another definition for a live execution.
+
+use std::sync::Arc;
+
+use plugin_sdk::{
+    Now,
+    workflow::{Action, Guard},
+};
+
+use super::{
+    Lane,
+    event::{Call, Effects, Record},
+    refused::Refused,
+    say::Say,
+    state::{Execution, ExecutionNo, Phase, Step, StepId},
+};
+use crate::{
+    definition::{MachineNo, Workflow},
+    record::{Entry, What},
+};
+
+impl Lane {
+    /// Lets an execution go on with the definition that is registered now under the name of its workflow.
+    pub(super) fn redefine(
+        &mut self,
+        now: Now,
+        no: ExecutionNo,
+        out: &mut Effects,
+    ) -> Result<(), Refused> {
+        let Some(execution) = self.live.get(&no) else {
+            return Ok(());
+        };
+        let refused = |why: &str| Refused::does_not_fit(&execution.id, &Say::Redefine, why);
+        if execution.live.origin.operation.is_some() {
+            let why = "an operation keeps to what it was started with; start another one";
+            return Err(refused(why));
+        }
+        let registered = self.settings.workflows.get(&execution.id.workflow);
+        let registered = registered.ok_or_else(|| {
+            refused("no workflow of this name is registered; start a program that has it")
+        })?;
+        let begun = execution.steps.iter();
+        let begun = begun.filter(|(_, step)| step.phase != Phase::Rests);
+        let (same, changed): (Vec<_>, Vec<_>) =
+            begun.partition(|(machine, _)| execution.has_same_action(registered, *machine));
+        if let Some((machine, _)) = changed.iter().find(|(_, step)| self.is_open(step)) {
+            let id = StepId {
+                execution: no,
+                machine: *machine,
+            };
+            let why = "which the new definition does not leave as it is; wait for its end, settle it, or pause the \
+                       execution and restart the machine";
+            return Err(refused(&format!("{}, {why}", self.waits_in_words(id))));
+        }
+        let in_flight: Vec<MachineNo> = same.iter().map(|(machine, _)| *machine).collect();
+        let (workflow, position) = execution
+            .workflow
+            .redefined(registered, &execution.position, &in_flight)
+            .map_err(|why| refused(&why.to_string()))?;
+        if workflow == execution.workflow {
+            return Err(refused("it keeps to that definition already"));
+        }
+        let changed: Vec<_> = changed.iter().map(|(machine, _)| *machine).collect();
+        for machine in changed {
+            let execution = no;
+            self.begin_anew(now, StepId { execution, machine }, out);
+        }
+        let Some(execution) = self.live.get_mut(&no) else {
+            return Ok(());
+        };
+        let entry = Entry {
+            at: now.wall,
+            machine: None,
+            what: What::Redefined {
+                from: execution.workflow.digest(),
+                to: workflow.digest(),
+            },
+        };
+        execution.position = position;
+        Arc::make_mut(&mut execution.live.origin).definition = workflow.digest();
+        execution.workflow = workflow.clone();
+        self.log.entry(no).or_default().push(entry);
+        self.live_changed.insert(no);
+        self.look_at(no, workflow.numbers());
+        if self.stored.insert(workflow.digest()) {
+            out.records.push(Record::Definition(workflow));
+        }
+        Ok(())
+    }
+
+    /// Whether a call or an edit of a step is in flight or may have had an effect, or its assets are waited for.
+    fn is_open(&self, step: &Step) -> bool {
+        match self.is_unmade(&step.phase) {
+            true => step.under_way || step.uncertain,
+            false => {
+                step.may_have_effect()
+                    || step.suspect
+                    || step.open_edit().is_some()
+                    || step.phase == Phase::Poisoned
+            }
+        }
+    }
+
+    /// Lets the action of a step rest of which nothing is in flight, so that another one begins in its place.
+    fn begin_anew(&mut self, now: Now, id: StepId, out: &mut Effects) {
+        self.take_back(now, id);
+        if let Some(Phase::Dispatching(call)) = self.step_of(id).map(|step| &step.phase) {
+            let call = *call;
+            self.calls.remove(&call);
+            out.calls.push(Call::Abandon(call));
+        }
+        self.rest(now, id);
+        self.changed(id);
+    }
+}
+
+impl Execution {
+    /// Whether a machine would do the same in its present state by another definition. The guard may be another one.
+    fn has_same_action(&self, other: &Workflow, machine: MachineNo) -> bool {
+        let there = other.machine_no(self.machine_name(machine));
+        let state = there.and_then(|there| other.state_no(there, self.state_name(machine)));
+        let action = there
+            .zip(state)
+            .and_then(|(machine, state)| other.action(machine, state));
+        let unguarded = |action: &Action| action.clone().when(Guard::always());
+        self.action(machine).map(unguarded) == action.map(unguarded)
+    }
+}
