@@ -10,9 +10,9 @@ use std::{
 };
 
 use control_plane::workflow::{
-    Answer, EffectKey, ExecutionId, FunctionInfo, FunctionRequest, Machine, Outcome, Power, Ran,
-    Repeat, Required, Requirement, Say, Start, WaitFor, What, Workflow, any, cancelled, from_fn,
-    is,
+    Answer, Definition, EffectKey, ExecutionId, FunctionInfo, FunctionRequest, Machine, Outcome,
+    Power, Ran, Repeat, Required, Requirement, Say, Start, WaitFor, What, Workflow, any, cancelled,
+    from_fn, is,
 };
 
 use crate::{edits::dying::Dying, world::*};
@@ -34,8 +34,23 @@ impl Press {
     }
 }
 
-/// Measures all services that are in sync, prints once per key, and asks before that.
+/// Measures all services that are in sync, asks, and prints once per key.
+fn report() -> Definition {
+    Workflow::new("report")
+        .machine(Machine::calls("measure", "measure"))
+        .machine(Machine::asks("go", "Print it?", ["yes", "no"]).when(is("measure", "done")))
+        .machine(Machine::calls("print", "print").when(is("go", "yes")))
+        .ends_well(is("print", "done"))
+        .ends_badly(is("go", "no"))
+}
+
+/// With the workflow [`report`] and its functions.
 pub(crate) fn with_workflow(builder: ControlPlaneBuilder, press: &Press) -> ControlPlaneBuilder {
+    with_functions(builder, press).workflow(report().build().unwrap())
+}
+
+/// With the functions of [`report`].
+fn with_functions(builder: ControlPlaneBuilder, press: &Press) -> ControlPlaneBuilder {
     let measure = async |request: FunctionRequest| {
         let Some(services) = request.required("services") else {
             return Ok(Ran::needs(
@@ -60,14 +75,6 @@ pub(crate) fn with_workflow(builder: ControlPlaneBuilder, press: &Press) -> Cont
             Ok(Answer::new().output(&size)?.done())
         }
     };
-    let workflow = Workflow::new("report")
-        .machine(Machine::calls("measure", "measure"))
-        .machine(Machine::asks("go", "Print it?", ["yes", "no"]).when(is("measure", "done")))
-        .machine(Machine::calls("print", "print").when(is("go", "yes")))
-        .ends_well(is("print", "done"))
-        .ends_badly(is("go", "no"))
-        .build()
-        .unwrap();
     builder
         .function(from_fn(
             FunctionInfo::new("measure").repeat(Repeat::Safe),
@@ -79,11 +86,15 @@ pub(crate) fn with_workflow(builder: ControlPlaneBuilder, press: &Press) -> Cont
                 .guard(Guard::Guarded),
             print,
         ))
-        .workflow(workflow)
 }
 
 fn build(dir: &Path, production: &Production, press: &Press) -> Running {
-    let builder = with_workflow(plane(production), press);
+    build_with(dir, production, press, report())
+}
+
+fn build_with(dir: &Path, production: &Production, press: &Press, report: Definition) -> Running {
+    let report = report.build().unwrap();
+    let builder = with_functions(plane(production), press).workflow(report);
     let store = SqliteStore::open_wait(dir.join("state")).unwrap();
     let plane = builder.store(store).source(Text::new(SERVICES));
     Running::start(plane.build().unwrap())
@@ -100,23 +111,13 @@ async fn r23_execution_goes_on_after_a_restart_and_sees_what_is_in_sync() {
     running.handle.settle(LONG).await.unwrap();
     let start = || Start::of("report").key("monday");
     let id = running.handle.start(start(), ann()).await.unwrap().id;
-    let asked = async |handle: &Handle| {
-        loop {
-            let live = handle.execution(&id).await.unwrap().unwrap();
-            let waits = live.machine("go").and_then(|machine| machine.wait.as_ref());
-            if matches!(waits.map(|wait| &wait.what), Some(WaitFor::Person { .. })) {
-                return;
-            }
-            tokio::task::yield_now().await;
-        }
-    };
-    asked(&running.handle).await;
+    asks(&running.handle, &id, "go").await;
     running.stop().await;
 
     let running = build(dir.path(), &production, &press);
     running.handle.settle(LONG).await.unwrap();
     assert!(!running.handle.start(start(), ann()).await.unwrap().new);
-    asked(&running.handle).await;
+    asks(&running.handle, &id, "go").await;
     running
         .handle
         .say(&id, Say::answer("go", "yes"), ann())
@@ -131,6 +132,46 @@ async fn r23_execution_goes_on_after_a_restart_and_sees_what_is_in_sync() {
         .unwrap();
     assert_eq!(output, Some(serde_json::json!(8)));
     assert_eq!(press.pressed(), 1);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn r42_live_execution_goes_on_with_the_definition_of_a_new_program() {
+    let (dir, production, press) = (
+        tempfile::tempdir().unwrap(),
+        Production::default(),
+        Press::default(),
+    );
+    let running = build(dir.path(), &production, &press);
+    running.handle.settle(LONG).await.unwrap();
+    let start = Start::of("report").key("monday");
+    let id = running.handle.start(start, ann()).await.unwrap().id;
+    asks(&running.handle, &id, "go").await;
+    running.stop().await;
+
+    // The new program asks a second person before it prints.
+    let mut longer = report();
+    longer.machines.pop();
+    let longer = longer
+        .machine(Machine::asks("sure", "Really?", ["yes"]).when(is("go", "yes")))
+        .machine(Machine::calls("print", "print").when(is("sure", "yes")));
+    let running = build_with(dir.path(), &production, &press, longer);
+    let handle = &running.handle;
+    handle.settle(LONG).await.unwrap();
+    asks(handle, &id, "go").await;
+    handle.say(&id, Say::Redefine, ann()).await.unwrap();
+    handle
+        .say(&id, Say::answer("go", "yes"), ann())
+        .await
+        .unwrap();
+    asks(handle, &id, "sure").await;
+    assert_eq!(press.pressed(), 0);
+    handle
+        .say(&id, Say::answer("sure", "yes"), ann())
+        .await
+        .unwrap();
+    let ended = handle.wait_execution(&id, LONG).await.unwrap();
+    assert_eq!(ended.outcome, Outcome::Succeeded);
     running.stop().await;
 }
 
@@ -239,14 +280,12 @@ fn editing_with(dir: &Path, production: &Production, manifest: impl EditableSour
     Running::start(builder.build().unwrap())
 }
 
-async fn asks(handle: &Handle, id: &ExecutionId) {
+/// Waits until a machine asks.
+async fn asks(handle: &Handle, id: &ExecutionId, machine: &str) {
     loop {
         let live = handle.execution(id).await.unwrap().unwrap();
-        if live
-            .machine("keep")
-            .and_then(|machine| machine.wait.as_ref())
-            .is_some()
-        {
+        let wait = live.machine(machine).and_then(|it| it.wait.as_ref());
+        if matches!(wait.map(|wait| &wait.what), Some(WaitFor::Person { .. })) {
             return;
         }
         tokio::task::yield_now().await;
@@ -265,7 +304,7 @@ async fn r36_step_that_edits_is_done_when_production_has_it_and_can_be_put_back(
         .await
         .unwrap()
         .id;
-    asks(&running.handle, &started).await;
+    asks(&running.handle, &started, "keep").await;
     assert_eq!(
         production.size("a"),
         Some(6),
@@ -286,7 +325,7 @@ async fn r36_step_that_edits_is_done_when_production_has_it_and_can_be_put_back(
         "{refused}"
     );
 
-    asks(&running.handle, &started).await;
+    asks(&running.handle, &started, "keep").await;
     running
         .handle
         .say(&started, Say::answer("keep", "no"), ann())
@@ -315,7 +354,7 @@ async fn r34_restore_whose_first_answer_was_lost_is_known_to_be_made() {
     let handle = &running.handle;
     handle.settle(LONG).await.unwrap();
     let started = handle.start(Start::of("double"), ann()).await.unwrap().id;
-    asks(handle, &started).await;
+    asks(handle, &started, "keep").await;
     dies.store(2, Ordering::Relaxed);
     let no = Say::answer("keep", "no");
     handle.say(&started, no, ann()).await.unwrap();

@@ -38,6 +38,20 @@ fn id(reply: Reply) -> ExecutionId {
 }
 
 #[test]
+fn r42_operation_keeps_to_what_it_was_started_with() {
+    let mut world = world();
+    let id = id(run(&mut world, &two(), "1"));
+    let why = match world.say(&id, Say::Redefine) {
+        Reply::Refused(Refused::DoesNotFit { why, .. }) => why,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        why,
+        "an operation keeps to what it was started with; start another one"
+    );
+}
+
+#[test]
 fn r34_edits_of_all_steps_are_one_edit_and_later_steps_see_them() {
     let mut world = world();
     run(&mut world, &two(), "1");
