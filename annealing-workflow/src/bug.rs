@@ -62,4 +62,6 @@ pub enum Bug {
     WatchFromHistory,
     /// R39: what a run of a watch edits starts the watch.
     SelfTrigger,
+    /// R42: a new definition begins other actions beside the calls of the old ones.
+    RedefineInFlight,
 }

@@ -193,3 +193,8 @@ fn person_who_never_answers_is_a_cause_outside() {
     let sum = run_all(3070, 5, late, |_| false);
     assert!(sum.violations.is_empty(), "{:?}", sum.violations);
 }
+
+#[test]
+fn r42_new_definition_beside_calls_of_the_old_one_is_seen() {
+    assert_caught(Bug::RedefineInFlight, "R32");
+}

@@ -8,7 +8,7 @@ use plugin_sdk::{
 };
 
 use super::{
-    Lane,
+    Bug, Lane,
     event::{Call, Effects, Record},
     refused::Refused,
     say::Say,
@@ -43,7 +43,9 @@ impl Lane {
         let begun = begun.filter(|(_, step)| step.phase != Phase::Rests);
         let (same, changed): (Vec<_>, Vec<_>) =
             begun.partition(|(machine, _)| execution.has_same_action(registered, *machine));
-        if let Some((machine, _)) = changed.iter().find(|(_, step)| self.is_open(step)) {
+        if let Some((machine, _)) = changed.iter().find(|(_, step)| self.is_open(step))
+            && !self.planted(Bug::RedefineInFlight)
+        {
             let id = StepId {
                 execution: no,
                 machine: *machine,

@@ -8,7 +8,7 @@ const RATES: u64 = 0x666c_6f77;
 
 /// The faults of workflows, each with its usual rate per thousand chances. They are drawn in streams of their own, so that
 /// other faults do not depend on them.
-const FAULTS: [(Fault, u32); 16] = [
+const FAULTS: [(Fault, u32); 17] = [
     (Fault::FunctionHangs, 60),
     (Fault::FunctionFails, 120),
     (Fault::FunctionPanics, 40),
@@ -25,6 +25,7 @@ const FAULTS: [(Fault, u32); 16] = [
     (Fault::SourceRefused, 80),
     (Fault::RolloutGoesBack, 80),
     (Fault::ScheduleEdited, 20),
+    (Fault::PersonRedefines, 60),
 ];
 
 /// Chooses a rate for each fault of workflows on `seed`: zero, the usual one, or three times as much.

@@ -182,6 +182,8 @@ faults! {
     RolloutGoesBack 0,
     /// A schedule gets other slots.
     ScheduleEdited 0,
+    /// A person moves an execution to the definition that the owner's program has.
+    PersonRedefines 0,
 }
 
 impl Fault {

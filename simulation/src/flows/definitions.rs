@@ -81,6 +81,40 @@ pub(crate) fn workflows() -> &'static [Workflow] {
     })
 }
 
+/// All workflows as a newer program has them: the season does other things in the same states.
+pub(crate) fn newer() -> impl Iterator<Item = &'static Workflow> {
+    let all = workflows().iter();
+    all.map(|it| {
+        newer_season()
+            .filter(|newer| newer.name() == it.name())
+            .unwrap_or(it)
+    })
+}
+
+fn newer_season() -> Option<&'static Workflow> {
+    static BUILT: OnceLock<Option<Workflow>> = OnceLock::new();
+    let built = BUILT.get_or_init(|| {
+        let mut newer = season();
+        for machine in &mut newer.machines {
+            match machine.name.as_str() {
+                // Another action that the judge judges as it judges the older one.
+                "posters" => {
+                    for action in machine.actions.values_mut() {
+                        action.blast_radius = Some(50);
+                    }
+                }
+                "rest" => {
+                    let rest = Machine::waits("rest", Duration::from_secs(20));
+                    *machine = rest.when(is("posters", "done"));
+                }
+                _ => {}
+            }
+        }
+        newer.build().ok()
+    });
+    built.as_ref()
+}
+
 /// The definition of a workflow as it is registered, as data.
 fn definition(name: &WorkflowName) -> Option<&'static Definition> {
     let mut all = workflows().iter().chain(operations());
@@ -88,9 +122,10 @@ fn definition(name: &WorkflowName) -> Option<&'static Definition> {
     found.map(Workflow::definition)
 }
 
-/// The definition with a digest, as data: the workflow as it is registered, or with the machines of an answer.
+/// The definition with a digest, as data: the workflow as one of the programs has it, or with the machines of an answer.
 pub(crate) fn definition_of(name: &WorkflowName, digest: Digest) -> Option<&'static Definition> {
-    let mut all = workflows().iter().chain(operations()).chain(laid());
+    let all = workflows().iter().chain(newer()).chain(operations());
+    let mut all = all.chain(laid());
     let found = all.find(|it| it.name() == name && it.digest() == digest);
     found.map(Workflow::definition)
 }

@@ -30,7 +30,7 @@ use self::{edits::Port, provider::Caller};
 use crate::{
     executor::{NodeId, NodeRuntime},
     faults::Fault,
-    flows::definitions::{FUNCTIONS, PRINT, PUBLISH, workflows},
+    flows::definitions::{FUNCTIONS, PRINT, PUBLISH, newer, workflows},
     intent::partition,
     store::ProcessStore,
     world::{State, World},
@@ -81,10 +81,15 @@ fn lane(world: &World, node: NodeId) -> Option<Arc<Workflows<NodeRuntime>>> {
         builder = builder.function(Caller::new(world, node, function));
     }
     builder = builder.probe(PUBLISH, Caller::new(world, node, &FUNCTIONS[0]));
-    for workflow in workflows() {
-        builder = builder.workflow(workflow.clone());
-    }
-    builder.build().ok()
+    // Every other process is of a newer program.
+    let workflows: Vec<_> = match node.0.is_multiple_of(2) {
+        true => workflows().iter().collect(),
+        false => newer().collect(),
+    };
+    let all = workflows.into_iter().cloned();
+    all.fold(builder, |builder, workflow| builder.workflow(workflow))
+        .build()
+        .ok()
 }
 
 fn config(world: &World) -> Config {

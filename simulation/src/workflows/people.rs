@@ -246,6 +246,9 @@ impl State {
         if self.flow_strikes(Fault::PersonSuspends) {
             words.push(Say::Pause);
         }
+        if self.flow_strikes(Fault::PersonRedefines) {
+            words.push(Say::Redefine);
+        }
         let id = execution.id.clone();
         words.into_iter().map(|word| (id.clone(), word)).collect()
     }
