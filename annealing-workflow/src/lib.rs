@@ -9,6 +9,7 @@ pub mod intent;
 pub mod kernel;
 pub mod operation;
 pub mod outlook;
+pub mod query;
 pub mod record;
 pub mod shell;
 pub mod view;

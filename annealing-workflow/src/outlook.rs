@@ -45,23 +45,54 @@ pub enum DueWork {
     },
 }
 
-/// The work that is due until a time, the earliest first. At most [`MAX_ENTRIES`] entries, of each schedule as many as fit.
-pub fn outlook(
-    executions: &[Execution],
-    schedules: &[ScheduleState],
+/// The work that is due until a time, gathered from executions and schedules as they are shown, in any order. It keeps the
+/// earliest entries only, however much it is shown.
+#[derive(Debug, Clone)]
+pub struct Outlook {
     now: Timestamp,
     until: Timestamp,
-) -> Vec<Due> {
-    let steps = executions.iter().flat_map(steps);
-    let slots = schedules.iter().flat_map(|it| slots(it, now, until));
-    let mut all: Vec<Due> = steps.chain(slots).collect();
-    for due in &mut all {
-        due.at = due.at.max(now);
+    due: Vec<Due>,
+}
+
+impl Outlook {
+    /// An outlook from `now` until a time, both by the wall clock.
+    pub fn new(now: Timestamp, until: Timestamp) -> Self {
+        let due = Vec::new();
+        Self { now, until, due }
     }
-    all.retain(|due| due.at <= until);
-    all.sort_by_key(|due| due.at);
-    all.truncate(MAX_ENTRIES);
-    all
+
+    /// Adds the steps of an execution that go on by themselves.
+    pub fn execution(&mut self, execution: &Execution) {
+        self.add(steps(execution));
+    }
+
+    /// Adds the slots of a schedule, as many as fit.
+    pub fn schedule(&mut self, schedule: &ScheduleState) {
+        self.add(slots(schedule, self.now, self.until));
+    }
+
+    /// What is due, the earliest first. At most [`MAX_ENTRIES`] entries.
+    pub fn due(mut self) -> Vec<Due> {
+        self.shorten();
+        self.due
+    }
+
+    fn add(&mut self, due: impl IntoIterator<Item = Due>) {
+        for mut due in due {
+            due.at = due.at.max(self.now);
+            if due.at <= self.until {
+                self.due.push(due);
+            }
+        }
+        if self.due.len() > 4 * MAX_ENTRIES {
+            self.shorten();
+        }
+    }
+
+    fn shorten(&mut self) {
+        self.due.sort_by_key(|due| due.at);
+        self.due.truncate(MAX_ENTRIES);
+    }
 }
 
 fn steps(execution: &Execution) -> impl Iterator<Item = Due> {
@@ -112,7 +143,12 @@ mod tests {
         schedule.cron = "*/10 * * * *".to_owned();
         schedule.open = Some("2026-11-24T10:10:00Z".parse().unwrap());
         schedule.counts = Counts::default();
-        let all = outlook(&[], std::slice::from_ref(&schedule), now, until);
+        let due = |until| {
+            let mut outlook = Outlook::new(now, until);
+            outlook.schedule(&schedule);
+            outlook.due()
+        };
+        let all = due(until);
         let times: Vec<_> = all.iter().map(|due| due.at.to_string()).collect();
         assert_eq!(
             times,
@@ -123,7 +159,27 @@ mod tests {
             ]
         );
         let far = now + std::time::Duration::from_secs(400 * 24 * 3600);
-        let all = outlook(&[], std::slice::from_ref(&schedule), now, far);
+        let all = due(far);
         assert_eq!(all.len(), MAX_ENTRIES);
+    }
+
+    #[test]
+    fn outlook_of_many_schedules_keeps_the_earliest_slots() {
+        let now: Timestamp = "2026-11-24T10:00:00Z".parse().unwrap();
+        let month = std::time::Duration::from_secs(30 * 24 * 3600);
+        let mut outlook = Outlook::new(now, now + month);
+        for n in (0..8).rev() {
+            let asset = AssetId::new(&format!("cron/{n}")).unwrap();
+            let mut schedule = ScheduleState::refused(&asset, "");
+            schedule.cron = format!("{n}-59/10 * * * *");
+            outlook.schedule(&schedule);
+            assert!(outlook.due.len() <= 4 * MAX_ENTRIES);
+        }
+        let due = outlook.due();
+        assert_eq!(due.len(), MAX_ENTRIES);
+        assert!(due.is_sorted_by_key(|it| it.at));
+        // There are eight in ten minutes.
+        let last = now + std::time::Duration::from_secs(125 * 600);
+        assert!(due.iter().all(|it| it.at <= last));
     }
 }

@@ -11,7 +11,7 @@ use control_plane::{
     sdk::{Enforcement, Feed, FeedItem, FencingToken, Guard, Mono},
     store::{Batch, Store, owner},
     store_sqlite::SqliteStore,
-    workflow::{FunctionInfo, Repeat},
+    workflow::{ExecutionQuery, FunctionInfo, Repeat},
     workflows::{Handle, Workflows, WorkflowsBuilder, intent::Intent},
 };
 use futures::{StreamExt, channel::mpsc, stream};
@@ -72,6 +72,16 @@ pub(crate) struct Lane<R: Runtime = TokioRuntime> {
     /// The handle to its executions.
     pub(crate) handle: Handle<R>,
     task: JoinHandle<()>,
+}
+
+impl<R: Runtime> Lane<R> {
+    /// Number of live executions.
+    pub(crate) async fn live(&self) -> Result<usize, Error> {
+        let mut live = 0;
+        let count = |_| live += 1;
+        self.handle.each_live(&ExecutionQuery::all(), count).await?;
+        Ok(live)
+    }
 }
 
 impl<R: Runtime> Drop for Lane<R> {

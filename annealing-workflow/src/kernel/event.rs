@@ -26,6 +26,7 @@ use crate::{
     definition::{Outcome, Workflow},
     kernel::RecoveredExecution,
     operation::Operated,
+    query::{ExecutionPage, ExecutionQuery},
     record::{
         AnswerRecord, Changed, Ended, Entry, InboxId, KeyRecord, LaneRecord, Live, LogRecord,
         Output, StepEdit, StepRecord,
@@ -133,8 +134,8 @@ pub enum Command {
     Reopen(Box<RecoveredExecution>, Vec<MachineName>),
     /// Shows a live execution.
     Show(ExecutionId),
-    /// Shows all live executions.
-    ShowAll,
+    /// Shows a page of live executions.
+    ShowPage(Box<ExecutionQuery>),
     /// A word for a schedule.
     Schedule(AssetId, ScheduleWord),
     /// Shows all schedules.
@@ -165,8 +166,8 @@ pub enum Reply {
     Taken,
     /// One execution. `None`: it is not live.
     Shown(Option<Box<Execution>>),
-    /// All live executions, sorted by id.
-    All(Vec<Execution>),
+    /// Live executions, in the order of their numbers.
+    Page(ExecutionPage),
     /// All schedules, sorted by asset.
     Schedules(Vec<view::ScheduleState>),
     /// All watches, sorted by asset.

@@ -1,15 +1,18 @@
 //! Shows live executions.
 
+use std::ops::Bound;
+
 use jiff::Timestamp;
 use plugin_sdk::{Mono, Recheck, operation::ExecutionId, workflow::Task};
 use prodspec_model::AssetId;
 
 use super::{
     Lane,
-    state::{Execution, Phase, Step, StepId, Why},
+    state::{Execution, ExecutionNo, Phase, Step, StepId, Why},
 };
 use crate::{
     definition::MachineNo,
+    query::{ExecutionPage, ExecutionQuery, Only},
     view::{self, ClaimHolder, Wait, WaitFor},
 };
 
@@ -20,12 +23,24 @@ impl Lane {
         Some(self.shown(self.live.get(&no)?))
     }
 
-    /// All live executions, sorted by id.
-    pub(super) fn show_all(&self) -> Vec<view::Execution> {
-        let all = self.live.values().map(|execution| self.shown(execution));
-        let mut all: Vec<_> = all.collect();
-        all.sort_by(|one, other| one.id.cmp(&other.id));
-        all
+    /// The live executions that a query asks for, of the next `visits` ones.
+    pub(super) fn show_page(&self, query: &ExecutionQuery, visits: usize) -> ExecutionPage {
+        let limit = query.limit.clamp(1, ExecutionQuery::MAX_LIMIT);
+        let (mut page, mut last) = (ExecutionPage::default(), query.after);
+        let after = Bound::Excluded(ExecutionNo(query.after));
+        let rest = self.live.range((after, Bound::Unbounded));
+        for (visited, (no, execution)) in rest.enumerate() {
+            if visited == visits || page.executions.len() == limit {
+                page.next = Some(last);
+                break;
+            }
+            last = no.0;
+            let fits = query.names(&execution.id, &execution.live);
+            if fits && query.only.is_none_or(|only| is_for(execution, only)) {
+                page.executions.push(self.shown(execution));
+            }
+        }
+        page
     }
 
     /// What a step waits for, in words.
@@ -168,6 +183,17 @@ impl Lane {
         let why = format!("the claim `{}`, held by {}", key.0, names.join(", "));
         let key = key.0.to_string();
         (WaitFor::Claim { key, held_by }, why)
+    }
+}
+
+/// Whether a person has to do this for an execution.
+fn is_for(execution: &Execution, only: Only) -> bool {
+    let start = execution.start.as_deref().into_iter();
+    let mut phases = start.chain(execution.steps.values()).map(|it| &it.phase);
+    match only {
+        Only::Asking => phases.any(|phase| *phase == Phase::Asking),
+        Only::Parked => phases.any(|it| matches!(it, Phase::Poisoned | Phase::Unsettled)),
+        Only::Paused => execution.live.paused.is_some(),
     }
 }
 

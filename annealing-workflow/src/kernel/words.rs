@@ -15,7 +15,10 @@ use super::{
     say::{Say, Settled},
     state::{Execution, ExecutionNo, Phase, Step, StepId},
 };
-use crate::record::{Entry, KeyRecord, Said, What};
+use crate::{
+    query::ExecutionQuery,
+    record::{Entry, KeyRecord, Said, What},
+};
 
 impl Lane {
     /// Takes a command and answers it. A refused one changes nothing.
@@ -67,7 +70,10 @@ impl Lane {
             }
             Command::Say(execution, word) => self.said(now, &execution, &word, by, out),
             Command::Show(execution) => Ok(Reply::Shown(self.show(&execution).map(Box::new))),
-            Command::ShowAll => Ok(Reply::All(self.show_all())),
+            Command::ShowPage(query) => {
+                let page = self.show_page(&query, ExecutionQuery::VISITS);
+                Ok(Reply::Page(page))
+            }
             Command::Schedule(asset, word) => self.said_of_schedule(now, &asset, word, by, out),
             Command::ShowSchedules => Ok(Reply::Schedules(self.show_schedules(now))),
             Command::Watch(asset, word) => self.said_of_watch(now, &asset, word, by, out),

@@ -23,6 +23,7 @@ use crate::{
     definition::Outcome,
     kernel::{Command, Refused, Reply, Say, ScheduleWord},
     operation::Operated,
+    query::{ExecutionPage, ExecutionQuery},
     record::{Ended, Entry, KeyRecord, LogRecord, Output, StepRecord},
     view::{Execution, ScheduleState, WatchState},
 };
@@ -325,15 +326,35 @@ impl<R: Runtime> Handle<R> {
         }
     }
 
-    /// All live executions, sorted by id.
+    /// A page of live executions, in the order of their numbers.
     ///
     /// # Errors
     /// When the workflows are not running in this process.
-    pub async fn all_live(&self) -> Result<Vec<Execution>, AskError> {
-        match self.command(Command::ShowAll, By::default(), None).await? {
-            Reply::All(all) => Ok(all),
+    pub async fn live_page(&self, query: &ExecutionQuery) -> Result<ExecutionPage, AskError> {
+        let command = Command::ShowPage(Box::new(query.clone()));
+        match self.command(command, By::default(), None).await? {
+            Reply::Page(page) => Ok(page),
             _ => Err(self.no_answer()),
         }
+    }
+
+    /// Hands out all live executions that a query asks for, page by page, with the largest pages. Each is as it was when its
+    /// page was read.
+    ///
+    /// # Errors
+    /// When the workflows are not running in this process, or stop between two pages.
+    pub async fn each_live(
+        &self,
+        query: &ExecutionQuery,
+        mut each: impl FnMut(Execution),
+    ) -> Result<(), AskError> {
+        let mut next = Some(query.clone().limit(ExecutionQuery::MAX_LIMIT));
+        while let Some(query) = next {
+            let page = self.live_page(&query).await?;
+            page.executions.into_iter().for_each(&mut each);
+            next = page.next.map(|number| query.after(number));
+        }
+        Ok(())
     }
 
     /// All schedules, sorted by asset: the next slot of each, what runs, and what became of the slots before.

@@ -92,7 +92,7 @@ fn ours(n: usize) -> Result<Vec<Sample>, Error> {
         calls.told.notified().await;
         let sample = meter.stop("all", n)?.latencies(vec![meter.elapsed()]);
         let sample = sample.bytes(meter.grown()?);
-        let live = next.handle.all_live().await?.len();
+        let live = next.live().await?;
         match (live == n, calls.made.load(Ordering::Relaxed)) {
             (true, 1) => Ok(vec![sample]),
             (_, calls) => Err(format!("{live} executions are live, {calls} calls").into()),

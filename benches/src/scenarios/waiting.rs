@@ -200,7 +200,7 @@ fn ours(n: usize) -> Result<Vec<Sample>, Error> {
             samples.push(sample.bytes(meter.grown()?));
         }
         samples.push(idle(n).await?);
-        let live = lane.handle.all_live().await?.len();
+        let live = lane.live().await?;
         match live == (WARM + each) * For::ALL.len() {
             true => Ok(samples),
             false => Err(format!("{live} executions are live").into()),

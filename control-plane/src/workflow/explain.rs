@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use annealing_workflow::{
     Heard,
-    outlook::{Due, outlook},
+    outlook::{Due, Outlook},
+    query::{ExecutionQuery, Only},
     record::FeedPosition,
     view::{Execution, Wait, WaitFor},
 };
@@ -134,18 +135,24 @@ impl<R: Runtime> Handle<R> {
         }))
     }
 
-    /// All steps that wait for the word of a person about a call, sorted by execution: settle them, or replay them.
+    /// All steps that wait for the word of a person about a call, sorted by the number of the execution: settle them, or
+    /// replay them.
     ///
     /// Executions that are paused are not among them, also not those that the control plane has paused because they reached
-    /// [`Config::transitions`](super::Config::transitions). [`executions`](Self::executions) shows them, with `live.paused`;
-    /// [`Say::Resume`](super::Say::Resume) lets them go on.
+    /// [`Config::transitions`](super::Config::transitions). [`executions`](Self::executions) shows them if asked for
+    /// [`Only::Paused`]; [`Say::Resume`](super::Say::Resume) lets them go on.
     ///
     /// # Errors
     /// If this process does not own the partition.
     pub async fn parked_steps(&self) -> Result<Vec<ParkedStep>, Error> {
-        let all = self.executions().await?;
-        let waits = all.iter().flat_map(waits);
-        Ok(waits.filter(|it| it.wait.what == WaitFor::Word).collect())
+        let query = ExecutionQuery::all().only(Only::Parked);
+        let mut parked = Vec::new();
+        let add = |execution: Execution| {
+            let waits = waits(&execution);
+            parked.extend(waits.filter(|it| it.wait.what == WaitFor::Word));
+        };
+        self.lane().await?.each_live(&query, add).await?;
+        Ok(parked)
     }
 
     /// The work of workflows and schedules that is due until a time, the earliest first. At most 1,000 entries.
@@ -153,9 +160,13 @@ impl<R: Runtime> Handle<R> {
     /// # Errors
     /// If this process does not own the partition.
     pub async fn outlook(&self, until: Timestamp) -> Result<Vec<Due>, Error> {
-        let (executions, schedules) = (self.executions().await?, self.schedules().await?);
-        let now = self.shared.runtime.now().wall;
-        Ok(outlook(&executions, &schedules, now, until))
+        let lane = self.lane().await?;
+        let mut outlook = Outlook::new(self.shared.runtime.now().wall, until);
+        let add = |execution: Execution| outlook.execution(&execution);
+        lane.each_live(&ExecutionQuery::all(), add).await?;
+        let schedules = lane.schedules().await?;
+        schedules.iter().for_each(|it| outlook.schedule(it));
+        Ok(outlook.due())
     }
 
     /// Follows what executions do: every transition, failure, word, parked step, start and end, once each and in order, over

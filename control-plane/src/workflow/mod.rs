@@ -23,6 +23,7 @@ pub use annealing_workflow::{
     cron::Counts,
     definition::{Definition, Error, Exploration, FalseClause, Outcome, Workflow},
     outlook::{Due, DueWork},
+    query::{ExecutionPage, ExecutionQuery, Only},
     record::{EditedAsset, Ended, Entry, FeedPosition, Paused, Subject, Told, What},
     view::{ClaimHolder, Execution, ScheduleState, Wait, WaitFor, WatchState},
     watch::WatchCounts,
@@ -170,12 +171,13 @@ impl<R: Runtime> Handle<R> {
         Ok(self.lane().await?.live(execution).await?)
     }
 
-    /// All live executions, sorted by id.
+    /// A page of the live executions that a query asks for, in the order of their numbers. [`ExecutionPage::next`] says where
+    /// the next page begins.
     ///
     /// # Errors
     /// If this process does not own the partition.
-    pub async fn executions(&self) -> Result<Vec<Execution>, handle::Error> {
-        Ok(self.lane().await?.all_live().await?)
+    pub async fn executions(&self, query: &ExecutionQuery) -> Result<ExecutionPage, handle::Error> {
+        Ok(self.lane().await?.live_page(query).await?)
     }
 
     /// An execution that has ended. `None`: it is live, or is not kept any more.

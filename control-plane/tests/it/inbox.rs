@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 use control_plane::{
     Error,
     prelude::*,
-    workflow::{AskError, Outcome, Refused, Say, Start},
+    workflow::{AskError, ExecutionQuery, Outcome, Refused, Say, Start},
 };
 
 use crate::{
@@ -89,15 +89,15 @@ async fn r23_standby_commands_the_owner_and_its_command_outlives_the_owner() {
     let standby = Running::start(two.build("two"));
     monday(&owner.handle, &standby.handle).await;
     let handle = &standby.handle;
-    let shown = handle.executions().await;
+    let shown = handle.executions(&ExecutionQuery::all()).await;
     assert!(matches!(shown, Err(Error::NotOwner { .. })), "{shown:?}");
 
     // The owner dies: nothing of it runs any more.
     own.shutdown_background();
     let orphan = handle.start(Start::of("report"), ann()).await.unwrap();
     assert!(orphan.new);
-    let live = handle.executions().await.unwrap();
-    let live: Vec<_> = live.iter().map(|it| &it.id).collect();
+    let live = handle.executions(&ExecutionQuery::all()).await.unwrap();
+    let live: Vec<_> = live.executions.iter().map(|it| &it.id).collect();
     assert_eq!(live, [&orphan.id]);
     handle.say(&orphan.id, Say::Cancel, ann()).await.unwrap();
     let ended = handle.wait_execution(&orphan.id, LONG).await.unwrap();

@@ -9,8 +9,8 @@ use control_plane::{
     prelude::*,
     runtime::{Runtime, TokioRuntime},
     workflow::{
-        Answer, ExecutionId, FunctionInfo, FunctionRequest, Machine, Outcome, Repeat, Say, WaitFor,
-        Workflow, from_fn, is,
+        Answer, ExecutionId, ExecutionQuery, FunctionInfo, FunctionRequest, Machine, Only, Outcome,
+        Repeat, Say, Workflow, from_fn, is,
     },
 };
 use prodspec_model::Digest;
@@ -73,12 +73,9 @@ async fn backed_up(handle: &Handle) -> ExecutionId {
 /// Waits until an execution asks. Returns its id.
 async fn asks(handle: &Handle) -> ExecutionId {
     loop {
-        let all = handle.executions().await.unwrap();
-        let asks = all.iter().find(|execution| {
-            let mut waits = execution.waits();
-            waits.any(|(_, wait)| matches!(wait.what, WaitFor::Person { .. }))
-        });
-        if let Some(execution) = asks {
+        let asking = ExecutionQuery::all().only(Only::Asking);
+        let page = handle.executions(&asking).await.unwrap();
+        if let Some(execution) = page.executions.first() {
             return execution.id.clone();
         }
         TokioRuntime::current()
@@ -94,7 +91,8 @@ async fn r40_turndown_waits_for_the_backup_of_this_very_change() {
     let running = start(&text, &production, &stored);
     let handle = &running.handle;
     handle.settle(LONG).await.unwrap();
-    assert!(handle.executions().await.unwrap().is_empty());
+    let live = handle.executions(&ExecutionQuery::all()).await.unwrap();
+    assert!(live.executions.is_empty());
 
     text.edit("services: {a: {size: 3, turndown: true}}");
     let first = delayed(handle, "backup-0000000001 has not ended").await;

@@ -6,8 +6,8 @@ use control_plane::{
     PauseScope,
     prelude::*,
     workflow::{
-        Answer, ExecutionId, FunctionInfo, FunctionRequest, Machine, Outcome, Power, Repeat, Start,
-        WaitFor, Workflow, from_fn, is,
+        Answer, ExecutionId, ExecutionQuery, FunctionInfo, FunctionRequest, Machine, Outcome,
+        Power, Repeat, Start, WaitFor, Workflow, from_fn, is,
     },
 };
 use futures::future::join_all;
@@ -52,8 +52,8 @@ async fn start(handle: &Handle, name: &str) -> ExecutionId {
 /// Waits until so many executions wait for production.
 async fn wait_for_production(handle: &Handle, n: usize) {
     loop {
-        let live = handle.executions().await.unwrap();
-        let waits = live.iter().filter(|it| {
+        let live = handle.executions(&ExecutionQuery::all()).await.unwrap();
+        let waits = live.executions.iter().filter(|it| {
             let mut waits = it.waits();
             waits.any(|(_, wait)| matches!(wait.what, WaitFor::Settled(_)))
         });

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use annealing_workflow::{
     AskError, Handle, Say,
+    query::ExecutionQuery,
     record::Does,
     view::{Execution, Machine, WaitFor},
 };
@@ -140,10 +141,16 @@ async fn attend(world: World) {
         world.sleep(wait).await;
         for (node, handle) in handles(&world) {
             let asked = handle.clone();
-            let live = async move { asked.all_live().await };
-            let Some(Ok(live)) = ask(&world, node, live).await else {
+            let live = async move {
+                let (mut live, all) = (Vec::new(), ExecutionQuery::all());
+                let asked = asked.each_live(&all, |it| live.push(it)).await;
+                asked.map(|()| live)
+            };
+            let Some(Ok(mut live)) = ask(&world, node, live).await else {
                 continue;
             };
+            // Random numbers are drawn for one after the other, sorted by workflow.
+            live.sort_by(|one, other| one.id.cmp(&other.id));
             let words: Vec<_> = {
                 let mut state = world.state();
                 if state.flow_strikes(Fault::PersonEditsField) {

@@ -12,6 +12,7 @@ use proptest::{
 };
 
 use super::{watched::*, *};
+use crate::query::ExecutionQuery;
 
 const JOBS: [&str; 3] = ["job/a", "job/b", "job/c"];
 const CONTENTS: [&str; 4] = ["", "1", "2", "3"];
@@ -267,10 +268,8 @@ impl History {
 
     /// Lets what was in flight at too many crashes go on.
     fn replay(&mut self) {
-        if let Reply::All(live) = self.world.hear(Command::ShowAll) {
-            for shown in live {
-                drop(self.world.say(&shown.id, Say::Replay("run".into())));
-            }
+        for shown in self.world.page(&ExecutionQuery::all()).executions {
+            drop(self.world.say(&shown.id, Say::Replay("run".into())));
         }
     }
 

@@ -13,6 +13,7 @@ mod inbox;
 mod intent;
 mod labels;
 mod loops;
+mod pages;
 mod pauses;
 mod random;
 mod redefines;

@@ -13,6 +13,7 @@ use proptest::{
 };
 
 use super::{schedules::nightly, *};
+use crate::query::ExecutionQuery;
 
 const ASSET: &str = "cron/nightly";
 const EVERY: &str = "*/10 * * * *";
@@ -109,11 +110,8 @@ fn answer(world: &mut World, with: impl Fn() -> Result<Ran, plugin::Error>) {
 
 /// Lets what runs go on and end, also what was in flight at too many crashes.
 fn end_runs(world: &mut World) {
-    let Reply::All(live) = world.hear(Command::ShowAll) else {
-        return;
-    };
-    for id in live.into_iter().map(|shown| shown.id) {
-        drop(world.say(&id, Say::Replay("run".into())));
+    for shown in world.page(&ExecutionQuery::all()).executions {
+        drop(world.say(&shown.id, Say::Replay("run".into())));
     }
     world.sync();
     answer(world, done);

@@ -90,11 +90,7 @@ async fn r24_call_that_was_prepared_beyond_the_lease_waits_for_the_next() {
             let started = handle.start(Start::of("w"), by()).await.unwrap();
             told.is_asked(1).await;
             told.lease(0);
-            assert_eq!(
-                handle.all_live().await.unwrap().len(),
-                1,
-                "the lease was heard"
-            );
+            assert_eq!(all_live(&handle).await.len(), 1, "the lease was heard");
             told.stands();
             loop {
                 let live = handle.live(&started.id).await.unwrap();

@@ -13,7 +13,8 @@ fn season_is_started_explained_answered_and_restarted() {
     let town = shell();
     let (mut plane, mut lines) = town.run();
     assert!(lines.any(|line| line == "production matches shakespeare@1"));
-    let start = [&START[..], &["--input", r#"{"works":["lear"]}"#]].concat();
+    let input = ["--label", "year=2027", "--input", r#"{"works":["lear"]}"#];
+    let start = [&START[..], &input].concat();
     let id = "season-0000000001";
     assert_eq!(town.say(&start).text, format!("{id} started\n"));
     let again = town.say(&start).text;
@@ -28,6 +29,7 @@ fn season_is_started_explained_answered_and_restarted() {
     town.sees(&["workflow", "list"], "Open the season?");
     refuses_words_that_do_not_fit(&town, id);
     is_paused_and_resumed(&town, id);
+    is_listed_by_workflow_and_label(&town, id);
     let waits = [
         "go           waiting",
         "undo-posters",
@@ -109,6 +111,19 @@ fn is_paused_and_resumed(town: &Shell, id: &str) {
     assert!(!listed.contains(", paused by "), "{listed}");
     let words = ["the curtain is stuck", "resume, by ", "the curtain moves"];
     explains(town, id, &words);
+}
+
+/// Lists the only live execution by what it is, and by what it is not.
+fn is_listed_by_workflow_and_label(town: &Shell, id: &str) {
+    let list = |more: &[&str]| {
+        let list = [&["workflow", "list"][..], more].concat();
+        town.say(&list).text
+    };
+    let its = list(&["--workflow", "season", "--label", "year=2027"]);
+    assert!(its.starts_with(id), "{its}");
+    for other in [["--workflow", "tour"], ["--label", "year=2026"]] {
+        assert_eq!(list(&other), "no execution is live\n");
+    }
 }
 
 /// Checks that the explanation of an execution has these words.

@@ -5,7 +5,8 @@ use std::{fmt::Display, sync::Arc};
 use control_plane::{
     model::AssetId,
     workflow::{
-        Ended, Execution, ExecutionId, MachineName, Operation, Start, StateName, What, WorkflowName,
+        Ended, Execution, ExecutionId, ExecutionQuery, MachineName, Operation, Start, StateName,
+        What, WorkflowName,
     },
 };
 use serde::de::DeserializeOwned;
@@ -53,15 +54,8 @@ pub enum Verb {
         #[command(flatten)]
         signed: Signed,
     },
-    /// List the live executions, and what each of them waits for.
-    List {
-        /// List those that have ended instead, the newest last.
-        #[arg(long)]
-        ended: bool,
-        /// Print everything as JSON.
-        #[arg(long)]
-        json: bool,
-    },
+    /// List the live executions in the order of their starts, and what each of them waits for.
+    List(List),
     /// Show an execution, live or ended: its machines, what each of them waits for and why others do not begin, the log, and
     /// the causes of its waits, followed through other executions, assets and rollouts.
     Explain {
@@ -153,6 +147,23 @@ pub enum Verb {
     },
 }
 
+/// Lists executions: all of them, or only some.
+#[derive(Debug, Clone, clap::Args)]
+pub struct List {
+    /// List those that have ended instead, the newest last.
+    #[arg(long)]
+    ended: bool,
+    /// List only executions of this workflow.
+    #[arg(long)]
+    workflow: Option<WorkflowName>,
+    /// List only executions with this label, such as `app=shop`. It may be given more than once.
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
+    labels: Vec<(String, String)>,
+    /// Print everything as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
 fn json<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
     serde_json::from_str(text)
 }
@@ -188,8 +199,7 @@ pub(super) async fn workflow(place: &Place, verb: Verb) -> Result<(), Failure> {
             };
             return begin(place, &start).await;
         }
-        Verb::List { ended: true, json } => return list_ended(place, json).await,
-        Verb::List { ended: false, json } => return list(place, json).await,
+        Verb::List(wanted) => return list(place, wanted).await,
         Verb::Explain { id, json } => return explain(place, &id, json).await,
         Verb::Answer {
             id,
@@ -239,8 +249,23 @@ async fn begin(place: &Place, start: &StartWorkflow) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn list(place: &Place, json: bool) -> Result<(), Failure> {
-    let all = Control::find(place).await?.executions().await?;
+async fn list(place: &Place, wanted: List) -> Result<(), Failure> {
+    let List {
+        ended,
+        workflow,
+        labels,
+        json,
+    } = wanted;
+    let mut query = ExecutionQuery::all();
+    query.workflow = workflow;
+    query.labels.extend(labels);
+    let control = Control::find(place).await?;
+    if ended {
+        let mut all = control.ended_executions().await?;
+        all.retain(|ended| query.names(&ended.id, &ended.live));
+        return Ok(say_list(&all, json, "no ended execution is kept", states)?);
+    }
+    let all = control.executions(&query).await?;
     let lines = |execution: &Execution| {
         let waits = execution.waits();
         let waits = waits
@@ -248,11 +273,6 @@ async fn list(place: &Place, json: bool) -> Result<(), Failure> {
         std::iter::once(heading(execution)).chain(waits).collect()
     };
     Ok(say_list(&all, json, "no execution is live", lines)?)
-}
-
-async fn list_ended(place: &Place, json: bool) -> Result<(), Failure> {
-    let all = Control::find(place).await?.ended_executions().await?;
-    Ok(say_list(&all, json, "no ended execution is kept", states)?)
 }
 
 async fn explain(place: &Place, id: &ExecutionId, json: bool) -> Result<(), Failure> {

@@ -10,7 +10,9 @@ use control_plane::{
     model::AssetId,
     prelude::Problems,
     strategist::GroupOutcome,
-    workflow::{Ended, Execution, ExecutionId, ScheduleState, WatchState},
+    workflow::{
+        Ended, Execution, ExecutionId, ExecutionPage, ExecutionQuery, ScheduleState, WatchState,
+    },
 };
 use http_body_util::Full;
 use hyper::{Method, Request, StatusCode, header};
@@ -193,12 +195,21 @@ impl Control {
         self.call(Method::POST, "executions", body.into()).await
     }
 
-    /// Returns all live executions.
+    /// Returns all live executions that the query asks for, from its page to the last one, in the largest pages.
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn executions(&self) -> Result<Vec<Execution>, Error> {
-        self.call(Method::GET, "executions", Bytes::new()).await
+    pub async fn executions(&self, query: &ExecutionQuery) -> Result<Vec<Execution>, Error> {
+        let mut all = Vec::new();
+        let mut next = Some(query.clone().limit(ExecutionQuery::MAX_LIMIT));
+        while let Some(query) = next {
+            let body = serde_json::to_vec(&query).map_err(|source| self.garbled(source))?;
+            let page = self.call(Method::POST, "executions/list", body.into());
+            let page: ExecutionPage = page.await?;
+            all.extend(page.executions);
+            next = page.next.map(|number| query.after(number));
+        }
+        Ok(all)
     }
 
     /// Returns an execution, live or ended, with its log and what it waits for.

@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use axum::{
     Json, Router,
     extract::{ConnectInfo, Path, State},
-    routing::get,
+    routing::{get, post},
 };
 use control_plane::{
     Explained, Handle,
     model::AssetId,
     sdk::{Problems, with_causes},
     workflow::{
-        CauseOfWait, Ended, Entry, Execution, ExecutionId, MachineName, Operation, Outcome, Say,
-        ScheduleState, Start, StateName, WatchState,
+        CauseOfWait, Ended, Entry, Execution, ExecutionId, ExecutionPage, ExecutionQuery,
+        MachineName, Operation, Outcome, Say, ScheduleState, Start, StateName, WatchState,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -138,7 +138,8 @@ impl From<WordToExecution> for Say {
 /// Returns the routes of this module.
 pub(super) fn routes() -> Router<Shared> {
     Router::new()
-        .route("/executions", get(executions).post(start))
+        .route("/executions", post(start))
+        .route("/executions/list", post(executions))
         .route("/executions/{id}", get(execution))
         .route("/ended", get(ended))
         .route("/schedules", get(schedules))
@@ -175,8 +176,11 @@ async fn start(
     }))
 }
 
-async fn executions(State(shared): State<Shared>) -> Answer<Vec<Execution>> {
-    Ok(Json(shared.handle.executions().await?))
+async fn executions(
+    State(shared): State<Shared>,
+    Json(query): Json<ExecutionQuery>,
+) -> Answer<ExecutionPage> {
+    Ok(Json(shared.handle.executions(&query).await?))
 }
 
 /// Returns all that have ended and are kept, the newest last.
