@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     cron::Slots,
-    view::{Execution, ScheduleState},
+    view::{Execution, ScheduleState, WatchState},
 };
 
 /// Maximum number of entries of an outlook.
@@ -33,6 +33,14 @@ pub enum DueWork {
         /// The asset with the schedule.
         schedule: AssetId,
     },
+    /// The condition of an asset has held for as long as a watch wants, if it goes on holding: a run starts. One that has held
+    /// that long waits for the end of another run.
+    Held {
+        /// The asset with the watch.
+        watch: AssetId,
+        /// The asset whose condition holds.
+        asset: AssetId,
+    },
     /// A step goes on by itself: its timer ends, it is tried again, or a rule is asked again.
     Step {
         /// The execution of the step.
@@ -45,8 +53,8 @@ pub enum DueWork {
     },
 }
 
-/// The work that is due until a time, gathered from executions and schedules as they are shown, in any order. It keeps the
-/// earliest entries only, however much it is shown.
+/// The work that is due until a time, gathered from executions, schedules and watches as they are shown, in any order. It
+/// keeps the earliest entries only, however much it is shown.
 #[derive(Debug, Clone)]
 pub struct Outlook {
     now: Timestamp,
@@ -69,6 +77,20 @@ impl Outlook {
     /// Adds the slots of a schedule, as many as fit.
     pub fn schedule(&mut self, schedule: &ScheduleState) {
         self.add(slots(schedule, self.now, self.until));
+    }
+
+    /// Adds the runs of a watch on status that start if conditions go on holding: of those that are shown, the first 100. A
+    /// watch that is paused starts none.
+    pub fn watch(&mut self, watch: &WatchState) {
+        let holding = watch.holding.iter();
+        let holding = holding.filter(|_| watch.paused.is_none());
+        self.add(holding.map(|it| Due {
+            at: it.due,
+            what: DueWork::Held {
+                watch: watch.asset.clone(),
+                asset: it.asset.clone(),
+            },
+        }));
     }
 
     /// What is due, the earliest first. At most [`MAX_ENTRIES`] entries.
@@ -132,8 +154,10 @@ fn slots(schedule: &ScheduleState, now: Timestamp, until: Timestamp) -> Vec<Due>
 
 #[cfg(test)]
 mod tests {
+    use control_plane_store::records::By;
+
     use super::*;
-    use crate::cron::Counts;
+    use crate::{cron::Counts, record::Paused, view::Holding};
 
     #[test]
     fn slots_are_listed_until_the_time_and_an_open_one_is_due_now() {
@@ -161,6 +185,32 @@ mod tests {
         let far = now + std::time::Duration::from_secs(400 * 24 * 3600);
         let all = due(far);
         assert_eq!(all.len(), MAX_ENTRIES);
+    }
+
+    #[test]
+    fn r38_conditions_that_hold_are_due_unless_their_watch_is_paused() {
+        let now: Timestamp = "2026-11-24T10:00:00Z".parse().unwrap();
+        let minutes = |n: u64| now + std::time::Duration::from_secs(60 * n);
+        let id = |name: &str| AssetId::new(name).unwrap();
+        let mut watch = WatchState::refused(&id("watch/jobs"), "");
+        for (name, due) in [("job/eu", minutes(5)), ("job/us", minutes(15))] {
+            let asset = id(name);
+            watch.holding.push(Holding { asset, due });
+        }
+        let due = |watch: &WatchState| {
+            let mut outlook = Outlook::new(now, minutes(10));
+            outlook.watch(watch);
+            outlook.due()
+        };
+        let what = DueWork::Held {
+            watch: id("watch/jobs"),
+            asset: id("job/eu"),
+        };
+        let at = minutes(5);
+        assert_eq!(due(&watch), [Due { at, what }]);
+        let by = By::new("ann", "a maintenance");
+        watch.paused = Some(Paused { since: now, by });
+        assert!(due(&watch).is_empty());
     }
 
     #[test]

@@ -213,6 +213,10 @@ pub struct WatchState {
     /// Assets that changed, or whose condition holds, and whose run has not started; of many, the oldest 100.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<AssetId>,
+    /// The assets in `waiting` of a watch on status, in the same order, each with the time from which its run is due. Empty:
+    /// no condition holds that has not had its run, or it is no watch on status.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub holding: Vec<Holding>,
     /// The executions of runs that are live.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub running: Vec<ExecutionId>,
@@ -229,6 +233,17 @@ pub struct WatchState {
     pub trouble: Option<String>,
 }
 
+/// An asset whose condition holds, and has not had its run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Holding {
+    /// The asset whose condition holds.
+    pub asset: AssetId,
+    /// Time at which the condition has held for as long as the watch wants, if it goes on: the run starts then, unless a
+    /// pause or another run holds it back. By the wall clock, to the second.
+    pub due: Timestamp,
+}
+
 impl WatchState {
     /// A watch of an asset whose content cannot be used.
     pub(crate) fn refused(asset: &AssetId, why: &str) -> Self {
@@ -237,6 +252,7 @@ impl WatchState {
             on: None,
             handled: None,
             waiting: Vec::new(),
+            holding: Vec::new(),
             running: Vec::new(),
             counts: WatchCounts::default(),
             paused: None,

@@ -77,7 +77,7 @@ impl Lane {
             Command::Schedule(asset, word) => self.said_of_schedule(now, &asset, word, by, out),
             Command::ShowSchedules => Ok(Reply::Schedules(self.show_schedules(now))),
             Command::Watch(asset, word) => self.said_of_watch(now, &asset, word, by, out),
-            Command::ShowWatches => Ok(Reply::Watches(self.show_watches())),
+            Command::ShowWatches => Ok(Reply::Watches(self.show_watches(now))),
         }
     }
 

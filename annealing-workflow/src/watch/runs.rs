@@ -133,6 +133,12 @@ impl<K: Ord + Copy> Runs<K> {
         self.waiting.values().flatten()
     }
 
+    /// The same assets, each with its place in the order.
+    pub(super) fn waiting_from(&self) -> impl Iterator<Item = (K, &AssetId)> {
+        let waiting = self.waiting.iter();
+        waiting.flat_map(|(from, ids)| ids.iter().map(move |id| (*from, id)))
+    }
+
     /// The first time after `after` from which an asset waits.
     pub(super) fn next(&self, after: K) -> Option<K> {
         let mut later = self

@@ -202,6 +202,11 @@ impl StatusWatch {
         self.runs.waiting()
     }
 
+    /// The same assets, each with the time at which its condition has held long enough: its run may start then.
+    pub fn holding(&self) -> impl Iterator<Item = (Timestamp, &AssetId)> {
+        self.runs.waiting_from()
+    }
+
     /// What is known of the assets.
     pub fn assets(&self) -> &BTreeMap<AssetId, WatchedRecord> {
         &self.assets

@@ -155,7 +155,11 @@ impl<R: Runtime> Handle<R> {
         Ok(parked)
     }
 
-    /// The work of workflows and schedules that is due until a time, the earliest first. At most 1,000 entries.
+    /// The work of workflows, schedules and watches that is due until a time, the earliest first. At most 1,000 entries, and of
+    /// each watch on status at most 100.
+    ///
+    /// What enforcement does at known times is not among it, such as the next run of a
+    /// [`FreshPlugin`](super::FreshPlugin) while none is live.
     ///
     /// # Errors
     /// If this process does not own the partition.
@@ -164,8 +168,9 @@ impl<R: Runtime> Handle<R> {
         let mut outlook = Outlook::new(self.shared.runtime.now().wall, until);
         let add = |execution: Execution| outlook.execution(&execution);
         lane.each_live(&ExecutionQuery::all(), add).await?;
-        let schedules = lane.schedules().await?;
+        let (schedules, watches) = (lane.schedules().await?, lane.watches().await?);
         schedules.iter().for_each(|it| outlook.schedule(it));
+        watches.iter().for_each(|it| outlook.watch(it));
         Ok(outlook.due())
     }
 

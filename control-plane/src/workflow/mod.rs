@@ -25,7 +25,7 @@ pub use annealing_workflow::{
     outlook::{Due, DueWork},
     query::{ExecutionPage, ExecutionQuery, Only},
     record::{EditedAsset, Ended, Entry, FeedPosition, Paused, Subject, Told, What},
-    view::{ClaimHolder, Execution, ScheduleState, Wait, WaitFor, WatchState},
+    view::{ClaimHolder, Execution, Holding, ScheduleState, Wait, WaitFor, WatchState},
     watch::WatchCounts,
 };
 pub use plugin_sdk::{

@@ -10,7 +10,7 @@ use control_plane::{
     ControlPlaneBuilder,
     prelude::*,
     workflow::{
-        Answer, FunctionInfo, FunctionRequest, Power, Ran, Repeat, Required, ScheduleWord,
+        Answer, DueWork, FunctionInfo, FunctionRequest, Power, Ran, Repeat, Required, ScheduleWord,
         WatchOperation, WatchState, from_fn,
     },
 };
@@ -244,6 +244,40 @@ async fn r38_watch_on_status_runs_once_until_the_condition_was_over() {
     rests(handle, |it| it.counts.started == 2).await;
     let expected = ["b is out of sync at 7", "b is out of sync at 8"];
     assert_eq!(*seen.lock().unwrap(), expected);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn r38_condition_that_holds_is_in_the_outlook_until_it_is_over() {
+    let (dir, production) = (tempfile::tempdir().unwrap(), Production::default());
+    write(dir.path(), SERVICES);
+    let hour = TELL.replace("[out_of_sync]", "[out_of_sync], held_for_secs: 3600");
+    watches(dir.path(), &hour);
+    let running = build(dir.path(), &production, &Seen::default());
+    let handle = &running.handle;
+    handle.settle(LONG).await.unwrap();
+    rests(handle, |_| true).await;
+    let work = DueWork::Held {
+        watch: id("watch/tell"),
+        asset: id("b"),
+    };
+    let due = async |is_due: bool| loop {
+        let all = handle.outlook(Timestamp::MAX).await.unwrap();
+        let due = all.into_iter().find(|due| due.what == work);
+        if due.is_some() == is_due {
+            break due;
+        }
+        tokio::task::yield_now().await;
+    };
+    production.state().broken.insert(id("b"));
+    write(dir.path(), &SERVICES.replace('6', "7"));
+    let held = due(true).await.unwrap();
+    let shown = handle.watches().await.unwrap().remove(0);
+    assert_eq!(shown.holding[0].due, held.at);
+    assert_eq!(shown.counts.started, 0);
+    production.state().broken.clear();
+    handle.look_now(&id("b"), ann()).await.unwrap();
+    due(false).await;
     running.stop().await;
 }
 

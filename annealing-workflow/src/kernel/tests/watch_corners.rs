@@ -43,6 +43,34 @@ fn r38_illness_that_is_looked_at_and_pushed_again_is_one_condition() {
 }
 
 #[test]
+fn r38_watch_on_status_shows_when_a_condition_will_have_held_long_enough() {
+    let mut world = World::new([], [keyed("notice")]);
+    world.seal(&[("job/a", "1"), ("job/b", "1")]);
+    world.is_in_sync("job/a");
+    world.is_in_sync("job/b");
+    world.watch(WATCH, Some(&on_status()));
+    world.is_out("job/a");
+    world.pass(MINUTE / 2);
+    world.is_out("job/b");
+    // The wall clock is set; the conditions have to hold for as long as before.
+    world.now.wall += 60 * MINUTE;
+    world.step(Event::Tick);
+    let holding = |world: &mut World| {
+        let shown = world.all_watches().remove(0);
+        let holding = shown.holding.into_iter().map(|it| (it.asset, it.due));
+        holding.collect::<Vec<_>>()
+    };
+    let (a, b) = (world.now.wall + MINUTE / 2, world.now.wall + MINUTE);
+    assert_eq!(holding(&mut world), [(id("job/a"), a), (id("job/b"), b)]);
+    world.pass(MINUTE / 2);
+    world.sync();
+    assert_eq!(world.noticed(), ["job/a"]);
+    assert_eq!(holding(&mut world), [(id("job/b"), b)]);
+    world.is_in_sync("job/b");
+    assert!(holding(&mut world).is_empty());
+}
+
+#[test]
 fn r38_assets_that_wait_already_are_no_reason_to_replace_the_run_before_them() {
     let mut watch = on_intent();
     (watch.per, watch.concurrency) = (Per::Watch, Concurrency::Replace);

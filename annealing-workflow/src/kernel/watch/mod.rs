@@ -7,7 +7,7 @@ mod trigger;
 use std::{collections::BTreeMap, time::Duration};
 
 use control_plane_store::records::By;
-use jiff::Timestamp;
+use jiff::{Timestamp, Unit};
 use plugin_sdk::{
     Now,
     operation::{Limit, StartCause},
@@ -297,8 +297,11 @@ impl Lane {
     }
 
     /// All watches, sorted by asset.
-    pub(super) fn show_watches(&self) -> Vec<view::WatchState> {
-        let all = self.watches.all_shown().into_iter();
+    pub(super) fn show_watches(&self, now: Now) -> Vec<view::WatchState> {
+        // To the second, so that the same moment is shown as the same time again.
+        let ahead = now.wall.duration_since(self.steady(now).wall);
+        let ahead = ahead.round(Unit::Second).unwrap_or(ahead);
+        let all = self.watches.all_shown(ahead).into_iter();
         let all = all.map(|(mut shown, runs)| {
             let runs = runs.into_iter();
             let runs = runs.filter_map(|run| self.run_of(&shown.asset, &key(&shown.asset, run)));

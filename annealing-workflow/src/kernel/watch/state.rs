@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use plugin_sdk::{Mono, Standing};
 use prodspec_model::{
     AssetId, Incarnation, IncarnationNo, operation::Watch as On, snapshot::Change,
@@ -266,14 +266,19 @@ impl Watches {
         self.triggers.stop(asset)
     }
 
-    /// All watches, without their executions, each with the numbers of its runs.
-    pub(super) fn all_shown(&self) -> Vec<(view::WatchState, BTreeSet<u64>)> {
+    /// All watches, without their executions, each with the numbers of its runs. `ahead`: by how much the wall clock is
+    /// ahead of the clock of watches.
+    pub(super) fn all_shown(
+        &self,
+        ahead: SignedDuration,
+    ) -> Vec<(view::WatchState, BTreeSet<u64>)> {
         let shown = |asset: &AssetId, watch: &Watch, trouble| {
             let waiting: Vec<AssetId> = match &watch.kind {
                 Kind::Intent(watch, _) => watch.waiting().take(SHOWN).cloned().collect(),
                 Kind::Status(watch, _) => watch.waiting().take(SHOWN).cloned().collect(),
             };
-            let state = watch.shown(asset, waiting, trouble);
+            let mut state = watch.shown(asset, waiting, trouble);
+            state.holding = watch.holding(ahead);
             (state, watch.running())
         };
         let refused = |asset: &AssetId, why: &str| {
@@ -285,6 +290,19 @@ impl Watches {
 }
 
 impl Watch {
+    /// The assets whose condition holds and has not had its run, with times of the wall clock.
+    fn holding(&self, ahead: SignedDuration) -> Vec<view::Holding> {
+        let Kind::Status(watch, _) = &self.kind else {
+            return Vec::new();
+        };
+        let holding = watch.holding().take(SHOWN);
+        let holding = holding.map(|(due, asset)| view::Holding {
+            asset: asset.clone(),
+            due: due.checked_add(ahead).unwrap_or(due),
+        });
+        holding.collect()
+    }
+
     fn shown(
         &self,
         asset: &AssetId,
@@ -302,6 +320,7 @@ impl Watch {
                 Kind::Status(..) => None,
             },
             waiting,
+            holding: Vec::new(),
             running: Vec::new(),
             counts: progress.counts,
             paused: self.paused().cloned(),

@@ -78,6 +78,8 @@ fn edited_time_holds_for_conditions_that_hold() {
     watch.holds(&id("a"), noon());
     watch.edited(limits(Forbid), HELD_FOR * 2);
     assert_eq!(watch.next_wake(noon()), Some(noon() + 120.seconds()));
+    let holding: Vec<_> = watch.holding().collect();
+    assert_eq!(holding, [(noon() + 120.seconds(), &id("a"))]);
     assert!(watch.starts(noon() + 119.seconds()).is_empty());
 }
 

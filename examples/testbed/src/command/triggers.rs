@@ -58,8 +58,12 @@ fn watch(state: &WatchState) -> Vec<String> {
             counts.started, counts.own
         ),
     ];
-    let waiting = state.waiting.iter();
-    lines.extend(waiting.map(|asset| format!("  waits      {asset}")));
+    lines.extend(state.waiting.iter().map(|asset| {
+        let mut holding = state.holding.iter();
+        let due = holding.find(|it| it.asset == *asset);
+        let due = due.map(|it| format!(", due {:.0}", it.due));
+        format!("  waits      {asset}{}", due.unwrap_or_default())
+    }));
     lines.extend(standing(
         &state.running,
         state.paused.as_ref(),
