@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub struct Succeeded {
     name: CheckName,
-    workflow: WorkflowName,
+    start: Start,
     runs: Arc<dyn AssetRuns>,
     types: Types,
     every: bool,
@@ -36,12 +36,19 @@ impl Succeeded {
     pub fn new(name: &str, workflow: impl Into<WorkflowName>, executions: impl AssetRuns) -> Self {
         Self {
             name: name.into(),
-            workflow: workflow.into(),
+            start: Start::of(workflow),
             runs: Arc::new(executions),
             types: Types::default(),
             every: false,
             within: WITHIN,
         }
+    }
+
+    /// Adds a label of the executions, by which dispatch layers tell them apart.
+    #[must_use]
+    pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.start = self.start.label(name, value);
+        self
     }
 
     /// Applies only to assets of these types.
@@ -84,7 +91,7 @@ impl Succeeded {
     }
 
     fn start(&self, request: &CheckRequest) -> Start {
-        Start::of(self.workflow.clone()).input(json!({
+        self.start.clone().input(json!({
             "asset": request.asset_id(),
             "change": request.change.digest,
             "summary": request.change.summary,
@@ -102,7 +109,8 @@ impl CheckPlugin for Succeeded {
         if !self.applies(&request) {
             return Ok(request.proceed());
         }
-        let runs = self.runs.runs(&self.workflow, request.asset_id()).await?;
+        let workflow = &self.start.workflow;
+        let runs = self.runs.runs(workflow, request.asset_id()).await?;
         let wait = |why: String| Ok(request.delay(why).recheck_after(LOOK));
         if let Some(live) = runs.live() {
             return wait(format!("{} has not ended", live.execution));
@@ -130,7 +138,7 @@ impl std::fmt::Debug for Succeeded {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Succeeded")
             .field("name", &self.name)
-            .field("workflow", &self.workflow)
+            .field("start", &self.start)
             .finish_non_exhaustive()
     }
 }

@@ -9,7 +9,8 @@ use super::Succeeded;
 /// succeeded: a removal waits for the backup of this very change. A success counts for one hour from the end of its run,
 /// unless [`within`](Succeeded::within) says otherwise.
 ///
-/// The input of the workflow is an object with the id of the `asset`, the digest of the `change` and its `summary`. Of one
+/// The input of the workflow is an object with the id of the `asset`, the digest of the `change` and its `summary`. Its
+/// executions have the labels of the check ([`label`](Succeeded::label)), so that limits by label count them. Of one
 /// asset, one run is live at a time. A run that failed delays the change until a person restarts it, or until it does not
 /// count any more.
 ///
@@ -23,6 +24,7 @@ use super::Succeeded;
 /// fn checks(executions: impl AssetRuns) {
 ///     let backup = Succeeded::new("backup", "backup-database", executions)
 ///         .only(Types::only(["db.v1.Database"]))
+///         .label("tier", "databases")
 ///         .within(Duration::from_secs(3600));
 ///     let checks = tower::ServiceBuilder::new().layer(SucceededLayer::new(backup)).service(Proceed);
 ///     drop(checks);

@@ -53,6 +53,18 @@ async fn r40_turndown_waits_for_the_run_of_this_very_change() {
     assert_eq!(runs.joins().len(), 3);
 }
 
+#[tokio::test]
+async fn r32_runs_have_the_labels_of_the_check() {
+    let runs = FakeRuns::new(NOW);
+    let backup = Succeeded::new("backup", "backup", runs.clone());
+    let backup = backup.label("app", "shop").label("size", "big");
+    check(&backup, &testing::check_request(&turned_down("db"))).await;
+    let joins = runs.joins();
+    let labels = joins[0].start.labels.iter();
+    let labels: Vec<_> = labels.map(|(name, value)| (&**name, &**value)).collect();
+    assert_eq!(labels, [("app", "shop"), ("size", "big")]);
+}
+
 /// A run that takes longer than it counts is not followed by another one.
 #[tokio::test]
 async fn r40_long_run_counts_from_its_end() {

@@ -35,6 +35,7 @@ fn start(text: &Text, production: &Production, stored: &Stored) -> Running {
         .ends_badly(is("go", "no"));
     let builder = plane(production);
     let check = Succeeded::new("backup", "backup", builder.executions());
+    let check = check.label("for", "turndown");
     let info = FunctionInfo::new("store").repeat(Repeat::Keyed);
     let builder = builder
         .store(MemoryStore::new())
@@ -73,7 +74,8 @@ async fn backed_up(handle: &Handle) -> ExecutionId {
 /// Waits until an execution asks. Returns its id.
 async fn asks(handle: &Handle) -> ExecutionId {
     loop {
-        let asking = ExecutionQuery::all().only(Only::Asking);
+        let asking = ExecutionQuery::all().label("for", "turndown");
+        let asking = asking.only(Only::Asking);
         let page = handle.executions(&asking).await.unwrap();
         if let Some(execution) = page.executions.first() {
             return execution.id.clone();
