@@ -15,9 +15,17 @@ use super::{
     state::{Execution, ExecutionNo, Phase, Step, StepId},
 };
 use crate::{
-    definition::{MachineNo, Workflow},
+    definition::{MachineNo, Position, Workflow},
     record::{Entry, What},
 };
+
+/// What an execution becomes.
+struct Redefined {
+    workflow: Workflow,
+    position: Position,
+    /// The machines whose actions are other ones.
+    changed: Vec<MachineNo>,
+}
 
 impl Lane {
     /// Lets an execution go on with the definition that is registered now under the name of its workflow.
@@ -30,39 +38,11 @@ impl Lane {
         let Some(execution) = self.live.get(&no) else {
             return Ok(());
         };
-        let refused = |why: &str| Refused::does_not_fit(&execution.id, &Say::Redefine, why);
-        if execution.live.origin.operation.is_some() {
-            let why = "an operation keeps to what it was started with; start another one";
-            return Err(refused(why));
-        }
-        let registered = self.settings.workflows.get(&execution.id.workflow);
-        let registered = registered.ok_or_else(|| {
-            refused("no workflow of this name is registered; start a program that has it")
-        })?;
-        let begun = execution.steps.iter();
-        let begun = begun.filter(|(_, step)| step.phase != Phase::Rests);
-        let (same, changed): (Vec<_>, Vec<_>) =
-            begun.partition(|(machine, _)| execution.has_same_action(registered, *machine));
-        if let Some((machine, _)) = changed.iter().find(|(_, step)| self.is_open(step))
-            && !self.planted(Bug::RedefineInFlight)
-        {
-            let id = StepId {
-                execution: no,
-                machine: *machine,
-            };
-            let why = "which the new definition does not leave as it is; wait for its end, settle it, or pause the \
-                       execution and restart the machine";
-            return Err(refused(&format!("{}, {why}", self.waits_in_words(id))));
-        }
-        let in_flight: Vec<MachineNo> = same.iter().map(|(machine, _)| *machine).collect();
-        let (workflow, position) = execution
-            .workflow
-            .redefined(registered, &execution.position, &in_flight)
-            .map_err(|why| refused(&why.to_string()))?;
-        if workflow == execution.workflow {
-            return Err(refused("it keeps to that definition already"));
-        }
-        let changed: Vec<_> = changed.iter().map(|(machine, _)| *machine).collect();
+        let Redefined {
+            workflow,
+            position,
+            changed,
+        } = self.redefined(no, execution)?;
         for machine in changed {
             let execution = no;
             self.begin_anew(now, StepId { execution, machine }, out);
@@ -88,6 +68,48 @@ impl Lane {
             out.records.push(Record::Definition(workflow));
         }
         Ok(())
+    }
+
+    /// Finds out what an execution becomes, or why the registered definition does not fit it.
+    fn redefined(&self, no: ExecutionNo, execution: &Execution) -> Result<Redefined, Refused> {
+        let refused = |why: &str| Refused::does_not_fit(&execution.id, &Say::Redefine, why);
+        if execution.live.origin.operation.is_some() {
+            let why = "an operation keeps to what it was started with; start another one";
+            return Err(refused(why));
+        }
+        let registered = self.settings.workflows.get(&execution.id.workflow);
+        let registered = registered.ok_or_else(|| {
+            refused("no workflow of this name is registered; start a program that has it")
+        })?;
+        let begun = execution.steps.iter();
+        let begun = begun.filter(|(_, step)| step.phase != Phase::Rests);
+        let (same, changed): (Vec<_>, Vec<_>) =
+            begun.partition(|(machine, _)| execution.has_same_action(registered, *machine));
+        if let Some((machine, _)) = changed.iter().find(|(_, step)| self.is_open(step))
+            && !self.planted(Bug::RedefineInFlight)
+        {
+            let (execution, machine) = (no, *machine);
+            let waits = self.waits_in_words(StepId { execution, machine });
+            let why = format!(
+                "{waits}, which the new definition does not leave as it is; wait for its end, settle it, or pause the \
+                 execution and restart the machine"
+            );
+            return Err(refused(&why));
+        }
+        let numbers = |steps: &[(MachineNo, &Step)]| steps.iter().map(|(it, _)| *it).collect();
+        let in_flight: Vec<_> = numbers(&same);
+        let (workflow, position) = execution
+            .workflow
+            .redefined(registered, &execution.position, &in_flight)
+            .map_err(|why| refused(&why.to_string()))?;
+        match workflow == execution.workflow {
+            true => Err(refused("it keeps to that definition already")),
+            false => Ok(Redefined {
+                workflow,
+                position,
+                changed: numbers(&changed),
+            }),
+        }
     }
 
     /// Whether a call or an edit of a step is in flight or may have had an effect, or its assets are waited for.

@@ -337,11 +337,9 @@ impl World {
 
     /// What the store has of an execution that has ended.
     pub(super) fn read_ended(&self, id: &ExecutionId) -> Box<RecoveredExecution> {
-        let live = self.stored.ended[id].live.clone();
-        Box::new(self.stored.execution(id, &live))
+        Box::new(self.stored.execution(id, &self.stored.ended[id].live))
     }
 
-    /// The functions that are called now, sorted.
     /// Whether no step of a live execution has memory for what it has only around its attempts.
     pub(super) fn rests_without_memory(&self, workflow: &str, key: &str) -> bool {
         let name = (workflow.into(), key.into());
@@ -352,6 +350,7 @@ impl World {
             .all(|step| !step.rare.takes_memory())
     }
 
+    /// The functions that are called now, sorted.
     pub(super) fn called(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.calls.values().map(|call| &*call.function).collect();
         names.sort_unstable();
@@ -431,8 +430,8 @@ impl World {
     }
 
     pub(super) fn with_workflow(&mut self, workflow: Workflow) {
-        let name = workflow.name().clone();
-        self.settings.workflows.insert(name, workflow);
+        let workflows = &mut self.settings.workflows;
+        workflows.insert(workflow.name().clone(), workflow);
     }
 
     pub(super) fn without_workflow(&mut self, workflow: &str) {
