@@ -11,7 +11,7 @@ use plugin_sdk::{
 
 use super::{
     Bug, CHAIN, Lane,
-    event::{Call, CallNo, Command, Effects, Record},
+    event::{CallNo, Command, Effects, Record},
     refused::Refused,
     state::{Phase, StepId, Why},
 };
@@ -416,26 +416,5 @@ impl Lane {
             };
             self.log.entry(id.execution).or_default().push(entry);
         }
-    }
-
-    /// Drops a call that is neither of a function nor of a probe.
-    pub(super) fn drop_call(&mut self, call: CallNo, out: &mut Effects) {
-        self.calls.remove(&call);
-        let before = self.held.len();
-        self.held.retain(|(_, held, _)| *held != call);
-        if self.held.len() == before {
-            out.calls.push(Call::Abandon(call));
-        }
-    }
-
-    /// Tells the shell that the answer of a call does not count any more.
-    pub(super) fn abandon(&mut self, call: CallNo, out: &mut Effects) {
-        if self.planted(Bug::TrustLateAnswer) {
-            return;
-        }
-        if self.calls.contains_key(&call) {
-            self.running -= 1;
-        }
-        self.drop_call(call, out);
     }
 }

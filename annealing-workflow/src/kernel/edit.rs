@@ -10,7 +10,7 @@ use plugin_sdk::{
 use prodspec_model::{AssetId, Digest};
 
 use super::{
-    Bug, CommitNo, DISPATCH, Lane,
+    Bug, DISPATCH, Lane,
     event::{Call, CallNo, Effects, Made, PreparedEdit, SettleRequest, Settlement},
     state::{Execution, Phase, StepId, Why},
 };
@@ -161,10 +161,7 @@ impl Lane {
                 }
             }
         }
-        self.changed(id);
-        out.urgent = true;
-        self.held
-            .push_back((CommitNo(self.commit.0 + 1), call, call_to_make));
+        self.hold(id, call, call_to_make, out);
     }
 
     /// Gives up the fields of all other live executions; see [`Bug::EditForces`].

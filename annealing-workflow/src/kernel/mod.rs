@@ -10,6 +10,7 @@ mod answer;
 mod asked;
 mod begin;
 mod by_machine;
+mod calls;
 mod edit;
 mod event;
 mod gate;
@@ -369,36 +370,12 @@ impl Lane {
         }
     }
 
-    /// Makes the calls whose attempts are durable, while the lease is fresh. An attempt that became durable too late is made
-    /// again.
-    fn release(&mut self, now: Now, out: &mut Effects) {
-        let mut late = Vec::new();
-        while now.mono < self.leased_until()
-            && let Some((_, call, made)) = self.held.pop_front_if(|(at, ..)| *at <= self.durable)
-        {
-            match (&made, self.calls.get(&call).copied()) {
-                (Call::Run(_, run), Some(id)) if now.mono >= run.begins_by => late.push((call, id)),
-                _ => out.calls.push(made),
-            }
-        }
-        for (call, id) in late {
-            self.calls.remove(&call);
-            self.running -= 1;
-            self.due(now, id, out);
-        }
-    }
-
     /// The time until which calls may begin.
     pub(crate) fn leased_until(&self) -> Mono {
         match self.planted(Bug::IgnoreLease) {
             true => Mono(u64::MAX),
             false => self.lease,
         }
-    }
-
-    fn call_no(&mut self) -> CallNo {
-        self.next_call += 1;
-        CallNo(self.next_call)
     }
 
     fn step_of(&self, id: StepId) -> Option<&Step> {
