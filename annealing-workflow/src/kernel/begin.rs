@@ -128,7 +128,7 @@ impl Lane {
         let Some(step) = execution.steps.at(id.machine) else {
             return;
         };
-        if step.open_edit().is_some() {
+        if step.edit.is_pending() {
             return self.make_edit(now, id, out);
         }
         let paused = execution.live.paused.is_some();
@@ -279,7 +279,7 @@ impl Lane {
             true => step.under_way || step.uncertain,
             false => step.may_have_effect(),
         };
-        let has_begun = step.tries > u32::from(unmade) || step.open_edit().is_some();
+        let has_begun = step.tries > u32::from(unmade) || step.edit.is_pending();
         let keep = may_have_effect || step.phase == Phase::Poisoned || (has_begun && !cancelled);
         let phase = step.phase.clone();
         if let Phase::Child(child) = phase {
@@ -336,9 +336,8 @@ impl Lane {
 
     /// Ends the action of a step: it holds and waits for nothing.
     pub(super) fn rest(&mut self, now: Now, id: StepId) {
-        let edit = self.step_mut(id).and_then(|step| step.edit.as_mut());
-        if let Some(edit) = edit {
-            edit.over = true;
+        if let Some(step) = self.step_mut(id) {
+            step.edit.end();
         }
         self.enter(now, id, Phase::Rests, None);
         let Some(step) = self.step_mut(id) else {

@@ -2,7 +2,7 @@
 
 use control_plane_store::records::Holder;
 use plugin_sdk::{
-    ChangeId, Now,
+    ChangeId, Mono, Now,
     operation::{Answer, SourceEdit},
     plugin,
     workflow::{MachineName, StateName},
@@ -12,6 +12,7 @@ use prodspec_model::{AssetId, Digest};
 use super::{
     Bug, DISPATCH, Lane,
     event::{Call, CallNo, Effects, Made, PreparedEdit, SettleRequest, Settlement},
+    packed::Kept,
     state::{Execution, Phase, StepId, Why},
 };
 use crate::record::{EditedAsset, Entry, StepEdit, What};
@@ -35,6 +36,15 @@ pub(crate) fn holder(execution: &plugin_sdk::operation::ExecutionId) -> Holder {
     format!("{HOLDER}{execution}").into()
 }
 
+/// What follows for an edit.
+enum Next {
+    Make(Box<PreparedEdit>),
+    /// Its assets are waited for until this time.
+    Settle(Box<SettleRequest>, Mono),
+    /// It is made, and the action has this outcome.
+    Over(StateName),
+}
+
 impl Lane {
     /// Stores the changes that an answer asks for, and makes them when they are durable.
     pub(super) fn begin_edit(&mut self, now: Now, id: StepId, answer: &Answer, out: &mut Effects) {
@@ -55,7 +65,7 @@ impl Lane {
             step.failures = 0;
             step.under_way = false;
             edit.before = step.made();
-            step.edit = Some(Box::new(edit));
+            step.edit = Kept::open(edit);
         }
         self.make_edit(now, id, out);
     }
@@ -95,14 +105,14 @@ impl Lane {
         edit.lenient = true;
         let mut restored = numbers
             .iter()
-            .filter_map(|machine| execution.steps.at(*machine)?.edit.as_ref());
+            .filter_map(|machine| execution.steps.at(*machine)?.edit.get());
         edit.turndown = restored.all(|edit| edit.turndown);
         edit.blast_radius = radius(execution, id);
         if edit.edits.is_empty() {
             return self.conclude(now, id, &edit.outcome);
         }
         if let Some(step) = execution.steps.at_mut(id.machine) {
-            step.edit = Some(Box::new(edit));
+            step.edit = Kept::open(edit);
         }
         self.make_edit(now, id, out);
     }
@@ -110,58 +120,80 @@ impl Lane {
     /// Makes the edit of a step, or waits for its assets if it is made.
     pub(super) fn make_edit(&mut self, now: Now, id: StepId, out: &mut Effects) {
         let call = self.call_no();
-        let (twice, hasty) = (
-            self.planted(Bug::EditTwice),
-            self.planted(Bug::SettledBeforeRead),
-        );
+        let twice = self.planted(Bug::EditTwice);
         let other = ChangeId::from(u128::from(self.random()));
-        if let Some(edit) = self.step_mut(id).and_then(|step| step.edit.as_mut())
-            && twice
+        if let Some(step) = self.step_mut(id).filter(|_| twice)
+            && let Some(edit) = step.edit.open_mut()
         {
             edit.id = other;
         }
-        let Some(execution) = self.live.get(&id.execution) else {
-            return;
-        };
-        let Some(step) = execution.steps.at(id.machine) else {
-            return;
-        };
-        let Some(edit) = step.open_edit() else {
-            return;
-        };
-        let action = execution.action(id.machine);
-        let settles = action.and_then(|action| action.settles);
-        let in_all = action.and_then(|action| action.deadline);
+        match self.next_of_edit(now, id) {
+            Some(Next::Make(edit)) => self.begin_to_make(now, id, call, edit, out),
+            Some(Next::Settle(request, until)) => {
+                self.begin_to_settle(now, id, call, request, until, out);
+            }
+            Some(Next::Over(outcome)) => self.conclude(now, id, &outcome),
+            None => {}
+        }
+    }
+
+    /// What follows for the edit of a step. `None`: it has none, or the action has gone on.
+    fn next_of_edit(&self, now: Now, id: StepId) -> Option<Next> {
+        let execution = self.live.get(&id.execution)?;
+        let step = execution.steps.at(id.machine)?;
+        let edit = step.open_edit()?;
+        let settles = execution
+            .action(id.machine)
+            .and_then(|action| action.settles);
         let until = step.settles_until.or(settles.map(|time| now.mono + time));
-        let outcome = edit.outcome.clone();
-        let made = edit.assets.is_some();
-        let (call_to_make, phase, alarm) = match (&edit.assets, until) {
-            (None, _) => (
-                Call::Edit(call, Box::new(prepared(execution, edit))),
-                Phase::Editing(call),
-                now.mono + MAKE,
-            ),
-            (Some(assets), Some(until)) if !hasty => (
-                Call::Settle(call, Box::new(wait_for(edit, assets))),
-                Phase::Settling(call),
-                until,
-            ),
-            (Some(_), _) => return self.conclude(now, id, &outcome),
+        let hasty = self.planted(Bug::SettledBeforeRead);
+        let next = match (&edit.assets, until) {
+            (None, _) => Next::Make(Box::new(prepared(execution, &edit))),
+            (Some(assets), Some(until)) if !hasty => {
+                Next::Settle(Box::new(wait_for(&edit, assets)), until)
+            }
+            (Some(_), _) => Next::Over(edit.outcome.clone()),
         };
-        if !made && self.planted(Bug::EditForces) {
+        Some(next)
+    }
+
+    fn begin_to_make(
+        &mut self,
+        now: Now,
+        id: StepId,
+        call: CallNo,
+        edit: Box<PreparedEdit>,
+        out: &mut Effects,
+    ) {
+        if self.planted(Bug::EditForces) {
             self.give_up_others(id, out);
         }
+        let execution = self.live.get(&id.execution);
+        let action = execution.and_then(|execution| execution.action(id.machine));
+        let in_all = action.and_then(|action| action.deadline);
         self.calls.insert(call, id);
-        self.enter(now, id, phase, Some(alarm));
+        self.enter(now, id, Phase::Editing(call), Some(now.mono + MAKE));
         if let Some(step) = self.step_mut(id) {
-            match made {
-                true => step.settles_until = until,
-                false => {
-                    step.rare.expires = step.rare.expires.or(in_all.map(|time| now.mono + time))
-                }
-            }
+            step.rare.expires = step.rare.expires.or(in_all.map(|time| now.mono + time));
         }
-        self.hold(id, call, call_to_make, out);
+        self.hold(id, call, Call::Edit(call, edit), out);
+    }
+
+    fn begin_to_settle(
+        &mut self,
+        now: Now,
+        id: StepId,
+        call: CallNo,
+        request: Box<SettleRequest>,
+        until: Mono,
+        out: &mut Effects,
+    ) {
+        self.calls.insert(call, id);
+        self.enter(now, id, Phase::Settling(call), Some(until));
+        if let Some(step) = self.step_mut(id) {
+            step.settles_until = Some(until);
+        }
+        self.hold(id, call, Call::Settle(call, request), out);
     }
 
     /// Gives up the fields of all other live executions; see [`Bug::EditForces`].
@@ -247,7 +279,7 @@ impl Lane {
         }
         step.incarnation = latest.or(step.incarnation);
         let (mut edits, mut starts) = (Vec::new(), Vec::new());
-        if let Some(edit) = &mut step.edit {
+        if let Some(edit) = step.edit.open_mut() {
             starts = std::mem::take(&mut edit.starts);
             edits = edit
                 .edits
@@ -286,8 +318,8 @@ impl Lane {
         let Some(id) = self.answered_in(call, &Phase::Settling(call)) else {
             return;
         };
-        let open = self.step_of(id).and_then(|step| step.open_edit());
-        let Some(outcome) = open.map(|edit| edit.outcome.clone()) else {
+        let step = self.step_of(id);
+        let Some(outcome) = step.and_then(|step| Some(step.open_edit()?.outcome.clone())) else {
             return;
         };
         out.urgent = true;

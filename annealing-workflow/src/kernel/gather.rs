@@ -1,5 +1,7 @@
 //! Edits that steps gather, and the one change that makes all of them.
 
+use std::borrow::Cow;
+
 use plugin_sdk::{
     Now,
     operation::{Answer, Limit, PauseAsset, SourceEdit},
@@ -10,23 +12,23 @@ use super::{
     Lane,
     edit::{change_id, radius},
     event::Effects,
+    packed::Kept,
     state::{Execution, StepId},
 };
 use crate::record::StepEdit;
 
 impl Execution {
     /// What the steps have gathered that is not made yet, in the order of the machines.
-    fn open_gathered(&self) -> impl Iterator<Item = (&MachineName, &StepEdit)> {
-        self.steps.iter().filter_map(|(machine, step)| {
-            let edit = step.edit.as_deref().filter(|edit| edit.gathered)?;
-            Some((self.machine_name(machine), edit))
-        })
+    fn open_gathered(&self) -> impl Iterator<Item = (&MachineName, Cow<'_, StepEdit>)> {
+        let steps = self.steps.iter();
+        let gathered = steps.filter(|(_, step)| step.edit.is_gathered());
+        gathered.filter_map(|(machine, step)| Some((self.machine_name(machine), step.edit.get()?)))
     }
 
     /// The edits that the steps have gathered and that are not made yet.
     pub(super) fn gathered_edits(&self) -> Vec<SourceEdit> {
-        let edits = self.open_gathered().map(|(_, edit)| &edit.edits);
-        edits.flatten().cloned().collect()
+        let gathered = self.open_gathered();
+        gathered.flat_map(|(_, edit)| edit.edits.clone()).collect()
     }
 
     fn gathers(&self, id: StepId) -> bool {
@@ -110,14 +112,14 @@ impl Lane {
         if let Some(step) = execution.steps.at_mut(id.machine) {
             // A loop adds to what it has gathered before.
             let before = step.edit.take().filter(|edit| edit.gathered);
-            let mut edit = before.unwrap_or_else(|| Box::new(StepEdit::new(change, outcome)));
+            let mut edit = before.unwrap_or_else(|| StepEdit::new(change, outcome));
             edit.gathered = true;
             edit.over = true;
             if !answer.edits.is_empty() {
                 edit.turndown = turndown && (edit.edits.is_empty() || edit.turndown);
             }
             add(&mut edit, &answer.edits, &answer.pauses);
-            step.edit = Some(edit);
+            step.edit = Kept::open(edit);
         }
         self.conclude(now, id, outcome);
     }
@@ -151,7 +153,7 @@ impl Lane {
         }
         if let Some(step) = execution.steps.at_mut(id.machine) {
             all.before = step.made();
-            step.edit = Some(Box::new(all));
+            step.edit = Kept::open(all);
         }
         self.make_edit(now, id, out);
     }
@@ -168,12 +170,10 @@ impl Lane {
             .iter()
             .filter_map(|name| execution.workflow.machine_no(name));
         for machine in machines.collect::<Vec<_>>() {
-            let step = execution.steps.at_mut(machine);
-            if let Some(edit) = step
-                .and_then(|step| step.edit.as_mut())
-                .filter(|it| it.gathered)
+            if let Some(step) = execution.steps.at_mut(machine)
+                && step.edit.is_gathered()
             {
-                edit.gathered = false;
+                step.edit.gathered_is_made();
                 self.dirty.insert(StepId { machine, ..id });
             }
         }
@@ -182,9 +182,9 @@ impl Lane {
     /// Forgets what a step has gathered, because it runs again.
     pub(super) fn forget_gathered(&mut self, id: StepId) {
         if let Some(step) = self.step_mut(id)
-            && step.edit.as_ref().is_some_and(|edit| edit.gathered)
+            && step.edit.is_gathered()
         {
-            step.edit = None;
+            step.edit = Kept::default();
         }
     }
 }

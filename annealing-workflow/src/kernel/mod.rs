@@ -20,6 +20,7 @@ mod intended;
 mod log;
 mod operate;
 mod origins;
+mod packed;
 mod queue;
 mod recover;
 mod redefine;

@@ -15,6 +15,7 @@ use super::{
     by_machine::ByMachine,
     event::{CommitNo, Effects},
     log::LogHead,
+    packed::Kept,
     sparse::Sparse,
     state::{About, Execution, ExecutionNo, Phase, Step, StepId, Why},
     watch::RecoveredWatch,
@@ -333,7 +334,7 @@ impl Step {
         step.rare.claims = record.claims.clone();
         step.under_way = record.under_way;
         step.uncertain = record.uncertain;
-        step.edit = record.edit.clone();
+        step.edit = record.edit.clone().map(Kept::open).unwrap_or_default();
         step.rare.expires = record.expires.map(|wait| wait.ends_at(now));
         step.rare.not_before = record.not_before.map(|wait| wait.ends_at(now));
         step.rare.reach = record.reach.map(|wait| wait.ends_at(now));
@@ -365,7 +366,7 @@ impl Step {
             (.., Does::Starts) => (Phase::Due, None),
             (.., Does::Rests) => (Phase::Rests, None),
         };
-        step.rare.trim();
+        step.trim();
         (step, phase, alarm)
     }
 }

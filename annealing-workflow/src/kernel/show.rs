@@ -224,7 +224,7 @@ fn settles(step: &Step) -> (WaitFor, String) {
 
 /// The assets that the edit of a step has changed.
 fn changed(step: &Step) -> Vec<AssetId> {
-    let edit = step.edit.as_ref();
+    let edit = step.edit.get();
     let assets = edit.and_then(|edit| edit.assets.clone());
     assets.unwrap_or_default()
 }

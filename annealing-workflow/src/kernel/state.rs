@@ -1,6 +1,7 @@
 //! The state of live executions in memory.
 
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     sync::{Arc, LazyLock},
 };
@@ -18,6 +19,7 @@ use super::{
     by_machine::ByMachine,
     event::{CallNo, CommitNo},
     log::LogHead,
+    packed::Kept,
     sparse::{Empty, Sparse},
 };
 use crate::{
@@ -132,7 +134,7 @@ pub(super) struct Step {
     /// An attempt of this run may have had an effect, and none has said since whether it had.
     pub(super) uncertain: bool,
     /// The changes of intent that the last answer asked for.
-    pub(super) edit: Option<Box<StepEdit>>,
+    pub(super) edit: Kept,
     /// The end of the time in which the assets of the edit have to be in sync.
     pub(super) settles_until: Option<Mono>,
     /// What it has only around its attempts.
@@ -239,7 +241,7 @@ pub(super) enum Why {
 impl Step {
     /// Whether an edit is being made that has not been made yet, as far as is known.
     pub(super) fn edit_may_come(&self) -> bool {
-        self.open_edit().is_some_and(|edit| edit.assets.is_none())
+        self.edit.may_come()
     }
 
     /// Whether its edit is being made now, or may have been made although no answer has said so.
@@ -261,12 +263,19 @@ impl Step {
 
     /// What the machine has changed so far.
     pub(super) fn made(&self) -> Vec<SourceEdit> {
-        self.edit.as_deref().map(StepEdit::made).unwrap_or_default()
+        let edit = self.edit.get();
+        edit.map(|edit| edit.made()).unwrap_or_default()
     }
 
     /// The changes of intent that the present action has yet to make or to wait for.
-    pub(super) fn open_edit(&self) -> Option<&StepEdit> {
-        self.edit.as_deref().filter(|edit| !edit.over)
+    pub(super) fn open_edit(&self) -> Option<Cow<'_, StepEdit>> {
+        self.edit.get().filter(|edit| !edit.over)
+    }
+
+    /// Gives back the memory that the step does not need while it rests or waits for long.
+    pub(super) fn trim(&mut self) {
+        self.rare.trim();
+        self.edit.pack();
     }
 
     pub(super) fn new(since: (Mono, Timestamp)) -> Self {
@@ -285,7 +294,7 @@ impl Step {
             under_way: false,
             suspect: false,
             uncertain: false,
-            edit: None,
+            edit: Kept::default(),
             settles_until: None,
             rare: Sparse::default(),
         }
@@ -345,7 +354,7 @@ impl Step {
     pub(super) fn may_have_effect(&self) -> bool {
         self.under_way
             || self.uncertain
-            || self.open_edit().is_some_and(|edit| edit.assets.is_none())
+            || self.edit_may_come()
             || matches!(
                 self.phase,
                 Phase::Calling(_)

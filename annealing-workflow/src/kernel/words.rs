@@ -328,7 +328,7 @@ impl Lane {
                 declared(execution, id, outcome, &word())?;
                 // With this outcome the edit is made, so that it can be put back.
                 let open = self.step_mut(id).filter(|step| step.edit_may_come());
-                if let Some(edit) = open.and_then(|step| step.edit.as_mut())
+                if let Some(edit) = open.and_then(|step| step.edit.open_mut())
                     && edit.outcome == *outcome
                 {
                     edit.assets = Some(Vec::new());

@@ -55,8 +55,11 @@ impl Lane {
                     Box::new(record),
                 ));
             }
-            if let Some(step) = self.step_mut(id) {
-                step.rare.trim();
+            // Those of an execution that ends go with it.
+            if of.is_none()
+                && let Some(step) = self.step_mut(id)
+            {
+                step.trim();
             }
         }
     }
@@ -103,7 +106,7 @@ impl Lane {
             claims: step.rare.claims.clone(),
             under_way: step.under_way,
             uncertain: step.uncertain,
-            edit: step.edit.clone(),
+            edit: step.edit.get().map(|edit| Box::new(edit.into_owned())),
             child: match &step.phase {
                 Phase::Child(child) => Some((**child).clone()),
                 _ => None,

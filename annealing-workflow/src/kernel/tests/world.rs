@@ -340,14 +340,14 @@ impl World {
         Box::new(self.stored.execution(id, &self.stored.ended[id].live))
     }
 
-    /// Whether no step of a live execution has memory for what it has only around its attempts.
+    /// Whether no step of a live execution has memory for what it has only around its attempts, and each edit is packed.
     pub(super) fn rests_without_memory(&self, workflow: &str, key: &str) -> bool {
         let name = (workflow.into(), key.into());
         let execution = &self.kernel.live[&self.kernel.keys[&name]];
         execution
             .steps
             .values()
-            .all(|step| !step.rare.takes_memory())
+            .all(|step| !step.rare.takes_memory() && step.edit.is_packed())
     }
 
     /// The functions that are called now, sorted.
