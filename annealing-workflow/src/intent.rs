@@ -28,7 +28,7 @@ pub trait Intent: Send + Sync + 'static {
     fn settle(&self, request: SettleRequest, reply: SettleReply);
 
     /// Forgets a wait whose end does not count any more: its step was cancelled or has expired, or the lane has ended. Does
-    /// nothing if the wait is over.
+    /// nothing if the wait is over or has not begun.
     fn forget(&self, wait: CallNo);
 
     /// Gives up all fields of a holder.

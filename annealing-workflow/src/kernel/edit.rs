@@ -13,7 +13,7 @@ use super::{
     Bug, DISPATCH, Lane,
     event::{Call, CallNo, Effects, Made, PreparedEdit, SettleRequest, Settlement},
     packed::Kept,
-    state::{Execution, Phase, StepId, Why},
+    state::{Execution, Phase, Step, StepId, Why},
 };
 use crate::record::{EditedAsset, Entry, StepEdit, What};
 
@@ -130,7 +130,8 @@ impl Lane {
         match self.next_of_edit(now, id) {
             Some(Next::Make(edit)) => self.begin_to_make(now, id, call, edit, out),
             Some(Next::Settle(request, until)) => {
-                self.begin_to_settle(now, id, call, request, until, out);
+                let wait = call.of_wait(id.execution);
+                self.begin_to_settle(now, id, wait, request, until, out);
             }
             Some(Next::Over(outcome)) => self.conclude(now, id, &outcome),
             None => {}
@@ -183,17 +184,16 @@ impl Lane {
         &mut self,
         now: Now,
         id: StepId,
-        call: CallNo,
+        wait: CallNo,
         request: Box<SettleRequest>,
         until: Mono,
         out: &mut Effects,
     ) {
-        self.calls.insert(call, id);
-        self.enter(now, id, Phase::Settling(call), Some(until));
+        self.enter(now, id, Phase::Settling(wait), Some(until));
         if let Some(step) = self.step_mut(id) {
             step.settles_until = Some(until);
         }
-        self.hold(id, call, Call::Settle(call, request), out);
+        self.hold(id, wait, Call::Settle(wait, request), out);
     }
 
     /// Gives up the fields of all other live executions; see [`Bug::EditForces`].
@@ -212,9 +212,13 @@ impl Lane {
         answer: Result<Made, plugin::Error>,
         out: &mut Effects,
     ) {
-        let Some(id) = self.answered_in(call, &Phase::Editing(call)) else {
+        let Some(id) = self.calls.remove(&call) else {
             return;
         };
+        let present = |step: &Step| step.phase == Phase::Editing(call);
+        if !self.step_of(id).is_some_and(present) {
+            return;
+        }
         let error = match answer {
             Ok(made) => return self.was_edited(now, id, made, out),
             Err(error) => error,
@@ -311,11 +315,11 @@ impl Lane {
     pub(super) fn settled_edit(
         &mut self,
         now: Now,
-        call: CallNo,
+        wait: CallNo,
         answer: Result<Settlement, plugin::Error>,
         out: &mut Effects,
     ) {
-        let Some(id) = self.answered_in(call, &Phase::Settling(call)) else {
+        let Some(id) = self.settling(wait) else {
             return;
         };
         let step = self.step_of(id);
@@ -349,13 +353,6 @@ impl Lane {
             step.rare.error = why;
         }
         self.conclude(now, id, &outcome);
-    }
-
-    /// The step whose call has answered, if it is still in the phase of that call.
-    fn answered_in(&mut self, call: CallNo, phase: &Phase) -> Option<StepId> {
-        let id = self.calls.remove(&call)?;
-        self.step_of(id).filter(|step| step.phase == *phase)?;
-        Some(id)
     }
 }
 

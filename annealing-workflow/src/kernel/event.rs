@@ -35,7 +35,8 @@ use crate::{
     watch::{WatchRecord, WatchedRecord},
 };
 
-/// Number of a call to a function, a probe or the dispatch stack, unique for one owner.
+/// Number of a call to a function, a probe or the dispatch stack, or of an edit or a wait for production. Unique for one
+/// owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallNo(pub u64);
 

@@ -48,7 +48,8 @@ pub(super) struct Calls<R> {
     latest: Incarnation,
     /// Older incarnations that calls in flight read.
     older: BTreeMap<IncarnationNo, Incarnation>,
-    pub(super) in_flight: BTreeMap<CallNo, InFlight>,
+    /// The tasks of calls without an answer. Waits for production have none.
+    in_flight: BTreeMap<CallNo, AbortHandle>,
 }
 
 /// Until when calls may begin, for those that read before they begin.
@@ -60,14 +61,6 @@ impl Leased {
         let until = Mono(self.0.load(Ordering::Relaxed));
         now >= until.min(begins_by)
     }
-}
-
-/// A call without an answer yet.
-pub(super) enum InFlight {
-    /// It has a task of its own.
-    Task(AbortHandle),
-    /// A wait that the port to intent keeps.
-    Settling,
 }
 
 impl<R: Runtime> Calls<R> {
@@ -125,11 +118,7 @@ impl<R: Runtime> Calls<R> {
             Call::Edit(no, edit) => self.edit(no, *edit),
             Call::Settle(no, request) => self.settle(no, *request),
             Call::Release(holder) => self.release(holder),
-            Call::Abandon(no) => {
-                if let Some(call) = self.in_flight.remove(&no) {
-                    self.abandon(no, &call);
-                }
-            }
+            Call::Abandon(no) => self.abandon(no),
         }
     }
 
@@ -277,7 +266,7 @@ impl<R: Runtime> Calls<R> {
         made: impl Future<Output = Event> + Send + 'static,
     ) -> BoxFuture<'static, ()> {
         let (made, handle) = abortable(made);
-        self.in_flight.insert(no, InFlight::Task(handle));
+        self.in_flight.insert(no, handle);
         let sender = self.sender.clone();
         Box::pin(async move {
             if let Ok(event) = made.await {
@@ -325,18 +314,20 @@ pub(super) async fn tell_keys<R: Runtime>(
 }
 
 impl<R> Calls<R> {
-    fn abandon(&self, no: CallNo, call: &InFlight) {
-        match call {
-            InFlight::Task(handle) => handle.abort(),
-            InFlight::Settling => self.forget(no),
+    /// Drops the future of a call whose answer does not count any more, or lets the port forget a wait.
+    fn abandon(&mut self, no: CallNo) {
+        match self.in_flight.remove(&no) {
+            Some(task) => task.abort(),
+            None if no.is_wait() => self.forget(no),
+            None => {}
         }
     }
 }
 
 impl<R> Drop for Calls<R> {
     fn drop(&mut self) {
-        for (no, call) in &self.in_flight {
-            self.abandon(*no, call);
+        for task in self.in_flight.values() {
+            task.abort();
         }
     }
 }

@@ -10,7 +10,7 @@ use plugin_sdk::{plugin, with_causes};
 use super::{
     Input,
     build::Workflows,
-    calls::{Calls, InFlight, tell_keys},
+    calls::{Calls, tell_keys},
 };
 use crate::{
     intent::{Intent, SettleReply},
@@ -45,13 +45,12 @@ impl<R: Runtime> Calls<R> {
         self.workflows.runtime.spawn(made);
     }
 
-    /// Hands a wait to the port, which tells its end to the loop. Until then it is a number in `in_flight`.
-    pub(super) fn settle(&mut self, no: CallNo, request: SettleRequest) {
+    /// Hands a wait to the port, which tells its end to the loop. Until then only the kernel knows that it is under way.
+    pub(super) fn settle(&self, no: CallNo, request: SettleRequest) {
         let reply = SettleReply::new(no, self.settled.clone());
         let Some(intent) = &self.intent else {
             return reply.settled(Err(plugin::Error::permanent(NO_INTENT)));
         };
-        self.in_flight.insert(no, InFlight::Settling);
         if let Err(panic) = catch_panic(|| intent.settle(request, reply)) {
             let partition = &self.workflows.partition;
             tracing::error!(%partition, %panic, "the port to intent has panicked; the step waits for production again");

@@ -69,6 +69,15 @@ pub(super) struct Session<R> {
     retained: Retained,
 }
 
+impl<R> Drop for Session<R> {
+    /// Lets the port forget the waits for production. The tasks of other calls end with `calls`.
+    fn drop(&mut self) {
+        for wait in self.kernel.waits() {
+            self.calls.forget(wait);
+        }
+    }
+}
+
 /// What an ownership begins with.
 pub(super) struct Stored {
     pub(super) recovered: Recovered,
