@@ -1,6 +1,6 @@
 //! The port to intent: edits of sources, and the wait until production has them. `control-plane` implements it.
 
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{borrow::Borrow, cmp::Ordering, collections::BTreeSet, fmt, sync::Arc};
 
 use async_trait::async_trait;
 use control_plane_store::records::Holder;
@@ -47,32 +47,60 @@ pub trait Intent: Send + Sync + 'static {
 /// The end of a wait: how the edit has settled, or why that cannot be found out now.
 pub type SettleEnd = Result<Settlement, plugin::Error>;
 
+/// Takes the ends of waits. The waits of a lane share one.
+#[derive(Clone)]
+pub struct SettleEnds(Arc<Tell>);
+
+/// Boxed, so that each of hundreds of thousands of replies points to it with one word instead of two.
+type Tell = Box<dyn Fn(CallNo, SettleEnd) + Send + Sync>;
+
+impl SettleEnds {
+    /// Tells each end, with the number of its wait, to a function. It must not block.
+    pub fn new(tell: impl Fn(CallNo, SettleEnd) + Send + Sync + 'static) -> Self {
+        let tell: Tell = Box::new(tell);
+        Self(Arc::new(tell))
+    }
+}
+
+impl fmt::Debug for SettleEnds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SettleEnds").finish_non_exhaustive()
+    }
+}
+
 /// Where the end of a wait goes. If it is dropped without an answer, the step waits again some seconds later.
+///
+/// Replies are equal and ordered by the numbers of their waits, so a set of them is all that an implementation needs to
+/// find the reply to a wait:
+///
+/// ```
+/// use std::{collections::BTreeSet, sync::mpsc};
+/// use annealing_workflow::intent::{CallNo, SettleEnds, SettleReply, Settlement};
+///
+/// let (sender, ends) = mpsc::channel();
+/// let tell = SettleEnds::new(move |wait, end| drop(sender.send((wait, end))));
+/// let waits = [1, 2].map(|wait| SettleReply::new(CallNo(wait), tell.clone()));
+/// let mut waits = BTreeSet::from(waits);
+/// if let Some(reply) = waits.take(&CallNo(1)) {
+///     reply.settled(Ok(Settlement::Done));
+/// }
+/// assert_eq!(ends.recv()?, (CallNo(1), Ok(Settlement::Done)));
+/// drop(waits);
+/// assert!(ends.recv()?.1.is_err());
+/// # Ok::<(), mpsc::RecvError>(())
+/// ```
 #[must_use]
 pub struct SettleReply {
     wait: CallNo,
     /// Takes the end. `None`: it was told.
-    end: Option<Arc<dyn Fn(CallNo, SettleEnd) + Send + Sync>>,
+    ends: Option<SettleEnds>,
 }
 
 impl SettleReply {
-    /// A reply to the wait with this number, whose end `end` takes. The waits of a lane share one `end`.
-    ///
-    /// ```
-    /// use std::sync::{Arc, mpsc};
-    /// use annealing_workflow::intent::{CallNo, SettleReply, Settlement};
-    ///
-    /// let (sender, ends) = mpsc::channel();
-    /// let end = Arc::new(move |wait, end| drop(sender.send((wait, end))));
-    /// SettleReply::new(CallNo(1), end.clone()).settled(Ok(Settlement::Done));
-    /// assert_eq!(ends.recv()?, (CallNo(1), Ok(Settlement::Done)));
-    /// drop(SettleReply::new(CallNo(2), end));
-    /// assert!(ends.recv()?.1.is_err());
-    /// # Ok::<(), mpsc::RecvError>(())
-    /// ```
-    pub fn new(wait: CallNo, end: Arc<dyn Fn(CallNo, SettleEnd) + Send + Sync>) -> Self {
-        let end = Some(end);
-        Self { wait, end }
+    /// A reply to the wait with this number, whose end `ends` takes.
+    pub fn new(wait: CallNo, ends: SettleEnds) -> Self {
+        let ends = Some(ends);
+        Self { wait, ends }
     }
 
     /// The number of the wait, by which it may be [forgotten](Intent::forget). Unique for one lane.
@@ -86,7 +114,7 @@ impl SettleReply {
     }
 
     fn tell(&mut self, end: SettleEnd) {
-        if let Some(tell) = self.end.take() {
+        if let Some(SettleEnds(tell)) = self.ends.take() {
             tell(self.wait, end);
         }
     }
@@ -96,6 +124,32 @@ impl Drop for SettleReply {
     fn drop(&mut self) {
         let why = "the wait for production has ended without an answer";
         self.tell(Err(plugin::Error::transient(why)));
+    }
+}
+
+impl PartialEq for SettleReply {
+    fn eq(&self, other: &Self) -> bool {
+        self.wait == other.wait
+    }
+}
+
+impl Eq for SettleReply {}
+
+impl PartialOrd for SettleReply {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for SettleReply {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.wait.cmp(&other.wait)
+    }
+}
+
+impl Borrow<CallNo> for SettleReply {
+    fn borrow(&self) -> &CallNo {
+        &self.wait
     }
 }
 

@@ -26,7 +26,7 @@ use prodspec_model::{Incarnation, IncarnationNo};
 
 use super::{Input, build::Workflows, recover::load_key, request};
 use crate::{
-    intent::{Intent, SettleEnd},
+    intent::{Intent, SettleEnds},
     kernel::{Call, CallNo, Event, Run},
 };
 
@@ -43,7 +43,7 @@ pub(super) struct Calls<R> {
     sender: UnboundedSender<Input>,
     leased: Leased,
     /// Hands the ends of waits for production to the loop.
-    pub(super) settled: Arc<dyn Fn(CallNo, SettleEnd) + Send + Sync>,
+    pub(super) settled: SettleEnds,
     pub(super) intent: Option<Arc<dyn Intent>>,
     latest: Incarnation,
     /// Older incarnations that calls in flight read.
@@ -77,7 +77,7 @@ impl<R: Runtime> Calls<R> {
             let _ = told.unbounded_send(Input::Answered(Event::Settled(wait, end)));
         };
         Self {
-            settled: Arc::new(settled),
+            settled: SettleEnds::new(settled),
             leased: Leased::default(),
             workflows,
             enforcement,

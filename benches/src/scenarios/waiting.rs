@@ -6,7 +6,7 @@
 //! of a core. The peer `limit` has a tokio task for each, without any state.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -82,7 +82,7 @@ const MONTH: Duration = Duration::from_secs(30 * 24 * 3_600);
 
 /// Edits nothing, and its assets are never in sync. It keeps the waits for them.
 #[derive(Default)]
-struct Never(Mutex<BTreeMap<CallNo, SettleReply>>);
+struct Never(Mutex<BTreeSet<SettleReply>>);
 
 impl Never {
     /// Number of the waits.
@@ -107,7 +107,7 @@ impl Intent for Never {
     }
 
     fn settle(&self, _: SettleRequest, reply: SettleReply) {
-        lock(&self.0).insert(reply.wait(), reply);
+        lock(&self.0).insert(reply);
     }
 
     fn forget(&self, wait: CallNo) {

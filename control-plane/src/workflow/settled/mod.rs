@@ -9,7 +9,11 @@ mod rests;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, pin::pin, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    pin::pin,
+    sync::Arc,
+};
 
 use annealing_enforcer::Handle as Enforcer;
 use annealing_workflow::intent::{CallNo, SettleReply, SettleRequest};
@@ -86,7 +90,7 @@ struct Session<R> {
     kernel: Kernel,
     effects: Effects,
     feed: Feed,
-    replies: BTreeMap<CallNo, SettleReply>,
+    replies: BTreeSet<SettleReply>,
     /// The run of generation that is waited for.
     run: OptionFuture<BoxFuture<'static, Option<IncarnationNo>>>,
     questions: FuturesUnordered<Abortable<BoxFuture<'static, Answer>>>,
@@ -103,7 +107,7 @@ impl<R: Runtime> Session<R> {
             kernel: Kernel::default(),
             effects: Effects::default(),
             feed,
-            replies: BTreeMap::new(),
+            replies: BTreeSet::new(),
             run: None.into(),
             questions: FuturesUnordered::new(),
             asked: BTreeMap::new(),
@@ -154,7 +158,7 @@ impl<R: Runtime> Session<R> {
             match input {
                 Input::Settle(request, begun, reply) => {
                     let wait = reply.wait();
-                    self.replies.insert(wait, reply);
+                    self.replies.insert(reply);
                     self.step(Event::Settle(wait, request, begun));
                 }
                 Input::Forget(wait) => {
@@ -177,7 +181,7 @@ impl<R: Runtime> Session<R> {
         self.kernel.step(now, event, &mut self.effects);
         let effects = std::mem::take(&mut self.effects);
         for (wait, end) in effects.ended {
-            if let Some(reply) = self.replies.remove(&wait) {
+            if let Some(reply) = self.replies.take(&wait) {
                 reply.settled(end);
             }
         }
