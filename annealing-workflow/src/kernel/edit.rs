@@ -367,7 +367,7 @@ fn prepared(execution: &Execution, edit: &StepEdit) -> PreparedEdit {
 fn wait_for(edit: &StepEdit, assets: &[AssetId]) -> SettleRequest {
     SettleRequest {
         change: edit.id.clone(),
-        assets: assets.to_vec(),
+        assets: assets.into(),
     }
 }
 

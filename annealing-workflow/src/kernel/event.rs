@@ -252,7 +252,7 @@ pub struct SettleRequest {
     /// The id of the edit.
     pub change: ChangeId,
     /// The assets that it has changed.
-    pub assets: Vec<AssetId>,
+    pub assets: Box<[AssetId]>,
 }
 
 /// An edit that was made.

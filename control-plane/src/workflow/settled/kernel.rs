@@ -72,7 +72,7 @@ pub(super) struct Kernel {
 #[derive(Debug)]
 struct Wait {
     change: ChangeId,
-    assets: Vec<AssetId>,
+    assets: Box<[AssetId]>,
     /// Number of its assets that production does not have yet, once it follows them.
     left: usize,
 }
