@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::{
     Bug, CommitNo, Lane,
     event::{Call, CallNo, Effects, Run},
+    sparse::Until,
     state::{Execution, Phase, StepId, Why},
 };
 use control_plane_runtime::claims::Taken;
@@ -98,7 +99,7 @@ impl Lane {
             && let Some(step) = self.step_mut(id)
         {
             step.phase = Phase::Due;
-            step.alarm = None;
+            step.alarm = Until::NONE;
             step.rare.woken = Some(key);
             let (class, age) = (step.class, step.age());
             self.list(id);
@@ -168,7 +169,7 @@ impl Lane {
             return;
         };
         step.phase = Phase::Parked(key.clone());
-        step.alarm = Some(now.mono + AGAIN);
+        step.alarm = (now.mono + AGAIN).into();
         let (class, age) = (step.class, step.age());
         self.list(id);
         self.parked.entry(key).or_default().insert(class, age, id);

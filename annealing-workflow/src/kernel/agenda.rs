@@ -6,6 +6,7 @@ use plugin_sdk::Mono;
 
 use super::{
     Lane,
+    sparse::Until,
     state::{ExecutionNo, StepId},
 };
 use crate::definition::MachineNo;
@@ -53,15 +54,15 @@ impl Lane {
         let Some(step) = self.step_mut(id) else {
             return;
         };
-        let at = step.wake();
+        let at = Until::from(step.wake());
         let before = std::mem::replace(&mut step.listed, at);
         if before == at {
             return;
         }
-        if let Some(before) = before {
+        if let Some(before) = before.time() {
             self.agenda.0.remove(&(before, OneWord::of(id)));
         }
-        if let Some(at) = at {
+        if let Some(at) = at.time() {
             self.agenda.0.insert((at, OneWord::of(id)));
         }
     }

@@ -12,6 +12,7 @@ use super::{
     Lane,
     admit::AGAIN,
     event::{Call, Effects},
+    sparse::Until,
     state::{Execution, ExecutionNo, Phase, Step, StepId, Why},
 };
 use crate::definition::MachineNo;
@@ -348,7 +349,7 @@ impl Lane {
         step.rare.let_go = None;
         step.under_way = false;
         step.incarnation = None;
-        step.settles_until = None;
+        step.settles_until = Until::NONE;
         step.rare.due = None;
         step.rare.reach = None;
         let claims = std::mem::take(&mut step.rare.claims);
@@ -368,7 +369,7 @@ impl Step {
     fn begin(&mut self, class: Class) {
         self.class = class;
         self.failures = 0;
-        self.settles_until = None;
+        self.settles_until = Until::NONE;
         self.tries = 0;
         self.incarnation = None;
         self.under_way = false;

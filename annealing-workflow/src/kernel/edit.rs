@@ -146,7 +146,8 @@ impl Lane {
         let settles = execution
             .action(id.machine)
             .and_then(|action| action.settles);
-        let until = step.settles_until.or(settles.map(|time| now.mono + time));
+        let until = step.settles_until.time();
+        let until = until.or(settles.map(|time| now.mono + time));
         let hasty = self.planted(Bug::SettledBeforeRead);
         let next = match (&edit.assets, until) {
             (None, _) => Next::Make(Box::new(prepared(execution, &edit))),
@@ -191,7 +192,7 @@ impl Lane {
     ) {
         self.enter(now, id, Phase::Settling(wait), Some(until));
         if let Some(step) = self.step_mut(id) {
-            step.settles_until = Some(until);
+            step.settles_until = until.into();
         }
         self.hold(id, wait, Call::Settle(wait, request), out);
     }

@@ -403,7 +403,7 @@ impl Lane {
         };
         let before = std::mem::replace(&mut step.phase, phase);
         step.since = (now.mono, now.wall);
-        step.alarm = alarm;
+        step.alarm = alarm.into();
         let is_open = step.edit_is_open();
         self.list(id);
         let is_over = match is_open {

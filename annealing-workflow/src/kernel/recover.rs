@@ -353,7 +353,7 @@ impl Step {
                 (Phase::Due, None)
             }
             (.., Does::Settles) => {
-                step.settles_until = wait;
+                step.settles_until = wait.into();
                 (Phase::Due, None)
             }
             (.., Does::Calls) if record.under_way => {

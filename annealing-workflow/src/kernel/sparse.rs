@@ -2,6 +2,8 @@
 
 use std::ops::{Deref, DerefMut};
 
+use plugin_sdk::Mono;
+
 /// A value that takes one word while it is the default one. Reading it needs no memory; writing to it does, until
 /// [`Sparse::trim`] finds the default again.
 #[derive(Debug, Clone, Default)]
@@ -47,5 +49,44 @@ impl<T: Empty> Deref for Sparse<T> {
 impl<T: Empty> DerefMut for Sparse<T> {
     fn deref_mut(&mut self) -> &mut T {
         self.0.get_or_insert_default()
+    }
+}
+
+/// A time, or none, in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Until(u64);
+
+impl Until {
+    /// There is no time. The last time is the nanosecond before, after more than 500 years.
+    pub(super) const NONE: Self = Self(u64::MAX);
+
+    pub(super) fn time(self) -> Option<Mono> {
+        (self != Self::NONE).then_some(Mono(self.0))
+    }
+}
+
+impl From<Mono> for Until {
+    fn from(time: Mono) -> Self {
+        Self(time.0.min(u64::MAX - 1))
+    }
+}
+
+impl From<Option<Mono>> for Until {
+    fn from(time: Option<Mono>) -> Self {
+        time.map_or(Self::NONE, Self::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_in_one_word_is_the_same_time() {
+        for time in [None, Some(Mono(0)), Some(Mono(7))] {
+            assert_eq!(Until::from(time).time(), time);
+        }
+        let last = Until::from(Mono(u64::MAX)).time();
+        assert_eq!(last, Some(Mono(u64::MAX - 1)));
     }
 }

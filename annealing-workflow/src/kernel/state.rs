@@ -20,7 +20,7 @@ use super::{
     event::{CallNo, CommitNo},
     log::LogHead,
     packed::Kept,
-    sparse::{Empty, Sparse},
+    sparse::{Empty, Sparse, Until},
 };
 use crate::{
     definition::{MachineNo, Position, Workflow},
@@ -120,10 +120,10 @@ pub(super) struct Step {
     pub(super) phase: Phase,
     /// Start of the phase.
     pub(super) since: (Mono, Timestamp),
-    /// When the phase ends by itself. `None`: it does not.
-    pub(super) alarm: Option<Mono>,
+    /// When the phase ends by itself, if it does.
+    pub(super) alarm: Until,
     /// The time in the agenda at which the step is looked at.
-    pub(super) listed: Option<Mono>,
+    pub(super) listed: Until,
     pub(super) class: Class,
     /// The incarnation of the call, kept over its rounds.
     pub(super) incarnation: Option<IncarnationNo>,
@@ -136,7 +136,7 @@ pub(super) struct Step {
     /// The changes of intent that the last answer asked for.
     pub(super) edit: Kept,
     /// The end of the time in which the assets of the edit have to be in sync.
-    pub(super) settles_until: Option<Mono>,
+    pub(super) settles_until: Until,
     /// What it has only around its attempts.
     pub(super) rare: Sparse<Rare>,
 }
@@ -287,15 +287,15 @@ impl Step {
             tries: 0,
             phase: Phase::Rests,
             since,
-            alarm: None,
-            listed: None,
+            alarm: Until::NONE,
+            listed: Until::NONE,
             class: Class::New,
             incarnation: None,
             under_way: false,
             suspect: false,
             uncertain: false,
             edit: Kept::default(),
-            settles_until: None,
+            settles_until: Until::NONE,
             rare: Sparse::default(),
         }
     }
@@ -327,7 +327,7 @@ impl Step {
     /// The time at which the step has to be looked at. What may have happened is not called failed by a clock: while a
     /// call is in flight or its outcome is open, the end of the time for all attempts is not looked at.
     pub(super) fn wake(&self) -> Option<Mono> {
-        match (self.alarm, self.ends()) {
+        match (self.alarm.time(), self.ends()) {
             (Some(alarm), Some(ends)) => Some(alarm.min(ends)),
             (one, other) => one.or(other),
         }

@@ -10,6 +10,7 @@ use plugin_sdk::{
 use super::{
     Bug, Function, Lane,
     event::{Call, CallNo, Effects},
+    sparse::Until,
     state::{Execution, Phase, StepId, Why},
 };
 use crate::{
@@ -248,10 +249,10 @@ impl Lane {
             let Some(step) = self.step_mut(id) else {
                 continue;
             };
-            step.listed = None;
+            step.listed = Until::NONE;
             let expired = step.ends().is_some_and(|at| at <= now.mono);
-            if step.alarm.is_some_and(|at| at <= now.mono) {
-                step.alarm = None;
+            if step.alarm.time().is_some_and(|at| at <= now.mono) {
+                step.alarm = Until::NONE;
             } else if !expired {
                 self.list(id);
                 continue;
@@ -331,7 +332,7 @@ impl Lane {
     }
 
     fn settling_is_over(&self, now: Now, id: StepId) -> bool {
-        let until = self.step_of(id).and_then(|step| step.settles_until);
+        let until = self.step_of(id).and_then(|step| step.settles_until.time());
         until.is_some_and(|until| until <= now.mono)
     }
 

@@ -67,7 +67,7 @@ impl Lane {
     fn record(&self, now: Now, execution: &Execution, machine: MachineNo) -> Option<StepRecord> {
         let step = execution.steps.at(machine)?;
         let stored = |at: Mono| StoredWait::new(now, at.since(now.mono));
-        let alarm = step.alarm.map(stored);
+        let alarm = step.alarm.time().map(stored);
         let open = |in_flight, counts| {
             alarm.map(|until| OpenCall {
                 token: self.token,
@@ -95,7 +95,7 @@ impl Lane {
             // What a rule delays is asked for again by the next owner.
             wait: match step.phase {
                 Phase::Delayed(Why::Settling) | Phase::Settling(_) => {
-                    step.settles_until.map(stored)
+                    step.settles_until.time().map(stored)
                 }
                 Phase::Delayed(Why::Failed | Why::UnderWay) | Phase::Waiting => alarm,
                 _ => None,
