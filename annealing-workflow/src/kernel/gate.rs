@@ -62,7 +62,7 @@ impl Lane {
             let claims = start.rare.claims.clone();
             // It stays for as long as it holds claims.
             execution.start = (!claims.is_empty()).then(|| Box::new(Step::holding(now, &claims)));
-            execution.live.claims = claims;
+            execution.live.claims = claims.into();
         }
         let machines: Vec<_> = execution.workflow.numbers().collect();
         self.live_changed.insert(id.execution);

@@ -284,7 +284,7 @@ impl Execution {
             id,
             workflow: stored.workflow,
             live: stored.live,
-            input: stored.input,
+            input: Sparse::of(stored.input),
             about: About::of(stored.runs, stored.changed),
             position,
             start: None,

@@ -10,6 +10,7 @@ use plugin_sdk::{
 };
 
 use prodspec_model::{AssetId, Digest, operation::History};
+use serde_json::Value;
 
 use super::{
     Bug, CHAIN, Lane,
@@ -17,6 +18,7 @@ use super::{
     log::LogHead,
     origins::Origins,
     refused::Refused,
+    sparse::Sparse,
     state::{About, Execution, ExecutionNo, Phase, Step, StepId},
 };
 use crate::{
@@ -68,7 +70,7 @@ impl Starting {
             cancelled: None,
             paused: None,
             waits: false,
-            claims: Vec::new(),
+            claims: Box::default(),
             bound: None,
             ends: 0,
         };
@@ -77,7 +79,7 @@ impl Starting {
             position: self.workflow.first(),
             workflow: self.workflow,
             live,
-            input: start.input,
+            input: Sparse::of(start.input),
             about: About::of(self.runs, self.changed),
             start: None,
             steps: Default::default(),
@@ -231,7 +233,7 @@ impl Lane {
         }
         let id = execution.id.clone();
         if !execution.input.is_null() {
-            let input = execution.input.clone();
+            let input = Value::clone(&execution.input);
             out.records.push(Record::Input(id.clone(), input));
         }
         if let Some(record) = execution.key_record(None) {

@@ -56,7 +56,7 @@ pub(super) struct Execution {
     pub(super) id: ExecutionId,
     pub(super) workflow: Workflow,
     pub(super) live: Live,
-    pub(super) input: Value,
+    pub(super) input: Sparse<Value>,
     pub(super) about: Sparse<About>,
     pub(super) position: Position,
     /// The start, which waits until the dispatch stack lets the execution begin, and then holds its claims. `None`: it
@@ -82,6 +82,14 @@ pub(super) type Contexts = BTreeMap<MachineNo, (u32, Map<String, Value>)>;
 impl Empty for Contexts {
     fn empty() -> &'static Self {
         static EMPTY: Contexts = Contexts::new();
+        &EMPTY
+    }
+}
+
+/// The input of most executions is null.
+impl Empty for Value {
+    fn empty() -> &'static Self {
+        static EMPTY: Value = Value::Null;
         &EMPTY
     }
 }

@@ -150,7 +150,7 @@ impl Execution {
             outcome,
             ended: at,
             live: Live {
-                claims: Vec::new(),
+                claims: Box::default(),
                 ends: self.live.ends.saturating_add(1),
                 ..self.live.clone()
             },

@@ -72,8 +72,8 @@ pub struct Live {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waits: bool,
     /// Claims that it took at its start and holds until it ends.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub claims: Vec<Claim>,
+    #[serde(default, skip_serializing_if = "<[Claim]>::is_empty")]
+    pub claims: Box<[Claim]>,
     /// Number of transitions at which it is paused. `None`: the number of the configuration. It rises with each resume
     /// of an execution that has reached it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

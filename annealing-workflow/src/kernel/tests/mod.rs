@@ -275,5 +275,5 @@ fn waiting_execution_takes_little_memory() {
         assert_eq!(names[0], names[1], "the name of the workflow is shared");
         world.crash();
     }
-    assert!(size_of::<Execution>() <= 264 && size_of::<Step>() <= 152);
+    assert!(size_of::<Execution>() <= 232 && size_of::<Step>() <= 128);
 }
