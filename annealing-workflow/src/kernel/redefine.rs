@@ -119,7 +119,7 @@ impl Lane {
             false => {
                 step.may_have_effect()
                     || step.suspect
-                    || step.open_edit().is_some()
+                    || step.edit.is_pending()
                     || step.phase == Phase::Poisoned
             }
         }
