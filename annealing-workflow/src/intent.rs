@@ -20,6 +20,13 @@ pub trait Intent: Send + Sync + 'static {
     /// have been made.
     async fn edit(&self, edit: &PreparedEdit) -> Result<Made, plugin::Error>;
 
+    /// An edit will be asked for as soon as its attempt is durable, unless the step is cancelled before or the owner ends.
+    /// What an implementation can find out before, it may find out now; it must not change anything. As [`edit`](Self::edit), it
+    /// runs in a task beside the loop of the lane. Default: nothing.
+    async fn foresee(&self, edit: &PreparedEdit) {
+        let _ = edit;
+    }
+
     /// Begins a wait until each asset that an edit has changed was found in sync, at an incarnation that was sealed, or found
     /// unchanged, by a run of generation that started after this call. Returns at once; the end of the wait goes to `reply`.
     ///

@@ -138,6 +138,7 @@ impl Lane {
         });
         match self.claims.take(&id, &wanted, now.mono) {
             Ok(()) => {
+                let waits = self.write_rates(now, &wanted, out);
                 // There may be room for one more.
                 self.freed.extend(woken);
                 if let Some(step) = self.step_mut(id) {
@@ -148,7 +149,7 @@ impl Lane {
                 }
                 match id.is_start() {
                     true => self.begin_started(now, id),
-                    false => self.attempt(now, id, out),
+                    false => self.attempt(now, id, waits, out),
                 }
             }
             Err(Taken::UsedUp(key, quota)) => {
@@ -176,8 +177,8 @@ impl Lane {
     }
 
     /// Begins an attempt. If it may have an effect, its call waits until the attempt is durable. So does that of a safe
-    /// function while it would leave no trace of an owner that it ends.
-    fn attempt(&mut self, now: Now, id: StepId, out: &mut Effects) {
+    /// function while it would leave no trace of an owner that it ends, or of the rate that it takes (`waits`).
+    fn attempt(&mut self, now: Now, id: StepId, waits: bool, out: &mut Effects) {
         let call = self.call_no();
         let (varies, flat) = (
             self.planted(Bug::KeyWithAttempt),
@@ -199,7 +200,7 @@ impl Lane {
         };
         let repeat = function.info.repeat;
         let takes_old_calls = function.info.guard == Guard::Advisory && repeat != Repeat::Safe;
-        let waits = execution.taken_over || execution.started_in > self.durable;
+        let waits = waits || execution.taken_over || execution.started_in > self.durable;
         let action = execution.action(id.machine);
         let (time, in_all) = action.map_or((None, None), |it| (it.attempt_deadline, it.deadline));
         let Some(step) = execution.steps.at_mut(id.machine) else {

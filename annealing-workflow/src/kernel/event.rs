@@ -29,7 +29,7 @@ use crate::{
     query::{ExecutionPage, ExecutionQuery},
     record::{
         AnswerRecord, Changed, Ended, Entry, InboxId, KeyRecord, LaneRecord, Live, LogRecord,
-        Output, StepEdit, StepRecord,
+        Output, RateRecord, StepEdit, StepRecord,
     },
     view::{self, Execution},
     watch::{WatchRecord, WatchedRecord},
@@ -210,6 +210,8 @@ pub enum Record {
     Watched(AssetId, AssetId, Option<Box<WatchedRecord>>),
     /// The assets that a run of a watch is about.
     Changed(ExecutionId, Changed),
+    /// How far a rate is used up. `None`: it is free.
+    Rate(plugin_sdk::Key, Option<Box<RateRecord>>),
     /// An entry of the feed about the schedule or the watch of an asset.
     Told(AssetId, Entry),
     /// The answer to a command of another process, whose row in the inbox goes.
@@ -225,6 +227,8 @@ pub enum Call {
     Run(CallNo, Box<Run>),
     /// Asks a probe. Answered by [`Event::Probed`].
     Probe(CallNo, Arc<str>, EffectKey),
+    /// Changes of intent that are asked for when their attempt is durable: what they do may be found out before. Not answered.
+    Foresee(Box<PreparedEdit>),
     /// Makes changes of intent, once under their id. Answered by [`Event::Edited`].
     Edit(CallNo, Box<PreparedEdit>),
     /// Waits until the assets of an edit are in sync. Answered by [`Event::Settled`].

@@ -22,6 +22,7 @@ mod operate;
 mod origins;
 mod packed;
 mod queue;
+mod rates;
 mod recover;
 mod redefine;
 mod refused;
@@ -64,6 +65,7 @@ use self::{
     inbox::{Answering, Given},
     origins::Origins,
     queue::Queue,
+    rates::WrittenRates,
     schedule::Schedules,
     state::{Execution, ExecutionNo, Phase, Step},
     watch::Watches,
@@ -139,6 +141,7 @@ pub struct Lane {
     ready: Queue,
     /// The claims of steps.
     claims: Claims<StepId>,
+    rates: WrittenRates,
     parked: BTreeMap<Key, Queue>,
     /// Keys of which something was given back in this step.
     freed: BTreeSet<Key>,

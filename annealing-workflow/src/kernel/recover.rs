@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plugin_sdk::{
-    Class, FencingToken, Mono, Now,
+    Class, FencingToken, Key, Mono, Now,
     operation::{AssetRun, ExecutionId},
     workflow::MachineName,
 };
@@ -23,7 +23,7 @@ use super::{
 use crate::{
     cron::ScheduleRecord,
     definition::Workflow,
-    record::{Changed, Does, Entry, Live, Output, StepRecord, What},
+    record::{Changed, Does, Entry, Live, Output, RateRecord, StepRecord, What},
 };
 
 /// A live execution as the store has it.
@@ -60,6 +60,8 @@ pub struct Recovered {
     pub schedules: Vec<(AssetId, ScheduleRecord)>,
     /// The watches.
     pub watches: Vec<RecoveredWatch>,
+    /// How far rates are used up, each with the key of its claims.
+    pub rates: Vec<(Key, RateRecord)>,
     /// Digests of the definitions that are stored.
     pub definitions: Vec<Digest>,
 }
@@ -85,6 +87,7 @@ impl Lane {
             lane.add(now, execution, &mut interrupted);
         }
         lane.restore_schedules(recovered.schedules);
+        lane.restore_rates(now, recovered.rates, out);
         lane.restore_watches(recovered.watches, latest);
         lane.shuffle(&mut interrupted);
         for id in interrupted {
@@ -109,6 +112,7 @@ impl Lane {
             agenda: Default::default(),
             ready: Default::default(),
             claims: Default::default(),
+            rates: Default::default(),
             parked: BTreeMap::new(),
             freed: Default::default(),
             calls: BTreeMap::new(),

@@ -15,6 +15,7 @@
 //! | `workflow-watch/{p}/{asset}` | the state of a watch: [`WatchRecord`](crate::watch::WatchRecord) | when its asset is turned down, or is gone and that is acknowledged |
 //! | `workflow-watched/{p}/{watch} {asset}` | what a watch knows of an asset: [`WatchedRecord`](crate::watch::WatchedRecord) | when nothing of it waits or runs |
 //! | `workflow-changed/{p}/{id}` | the assets that a run of a watch is about | with the execution |
+//! | `workflow-rate/{p}/{key}` | how far a rate of claims is used up | some time after it is free |
 //! | `workflow-log/{p}/{id} {n}` | log entries of one commit, from the number n on | with the execution |
 //! | `workflow-feed/{p}/{fence}-{n}-{part}` | the log entries of one commit, of all executions | after seven days |
 //! | `workflow-listener/{p}/{name}` | how far a listener has heard the feed | never |
@@ -29,6 +30,7 @@ mod step;
 
 use std::sync::Arc;
 
+use control_plane_runtime::StoredWait;
 use control_plane_store::{Record as StoreRecord, records::By};
 use jiff::Timestamp;
 use plugin_sdk::{
@@ -58,6 +60,17 @@ pub struct LaneRecord {
 
 impl StoreRecord for LaneRecord {
     const KIND: &'static str = "workflow-lane";
+}
+
+/// How far a rate of claims is used up: the name of the record is the key of the claims.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RateRecord {
+    /// The theoretical arrival time of the next claim, by the generic cell rate algorithm, or up to a second more.
+    pub used_up_to: StoredWait,
+}
+
+impl StoreRecord for RateRecord {
+    const KIND: &'static str = "workflow-rate";
 }
 
 /// The input of an execution, as JSON.

@@ -19,7 +19,9 @@ use crate::{
     cron::ScheduleRecord,
     definition::Workflow,
     kernel::{Recovered, RecoveredExecution, RecoveredWatch},
-    record::{Changed, Input, KeyRecord, LaneRecord, Live, LogRecord, Output, StepRecord},
+    record::{
+        Changed, Input, KeyRecord, LaneRecord, Live, LogRecord, Output, RateRecord, StepRecord,
+    },
     watch::{WatchRecord, WatchedRecord},
 };
 
@@ -56,11 +58,17 @@ pub(super) async fn recovered<R: Runtime>(
         schedules.push((AssetId::new(&name)?, stored.value));
     }
     let watches = watches(workflows, rewrites).await?;
+    let mut rates = Vec::new();
+    for (name, stored) in record::load_all::<RateRecord>(store, partition).await? {
+        rewrites.note(partition, &name, &stored);
+        rates.push((name.as_str().into(), stored.value));
+    }
     Ok(Recovered {
         next: lane.map_or(1, |lane| lane.value.next),
         live,
         schedules,
         watches,
+        rates,
         definitions: definitions.into_keys().collect(),
     })
 }

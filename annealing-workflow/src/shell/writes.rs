@@ -7,11 +7,10 @@ use control_plane_store::{
 use prodspec_model::{Digest, PartitionId};
 
 use crate::{
-    cron::ScheduleRecord,
     definition::Workflow,
     kernel::Record,
-    record::{Ended, InboxRecord, Input, KeyRecord, Live, LogRecord, Output, StepRecord},
-    watch::{WatchRecord, WatchedRecord},
+    record::{Ended, InboxRecord, Input, KeyRecord, Live, LogRecord, StepRecord},
+    watch::WatchedRecord,
 };
 
 /// First segment of the keys of definitions.
@@ -41,10 +40,7 @@ pub(super) fn writes(
         }
         Record::Output(id, machine, output) => {
             let name = StepRecord::name(&id, &machine);
-            match output {
-                Some(output) => rewrites.put(partition, &name, &*output)?,
-                None => rewrites.delete::<Output>(partition, &name),
-            }
+            rewrites.put_or_delete(partition, &name, output.as_deref())?
         }
         Record::Log(id, first, log) => {
             rewrites.put(partition, &LogRecord::name(&id, first), &log)?
@@ -61,21 +57,17 @@ pub(super) fn writes(
             let gone = rewrites.delete::<Live>(partition, &name);
             return Ok(vec![gone, rewrites.put::<Ended>(partition, &name, &ended)?]);
         }
-        Record::Schedule(asset, Some(schedule)) => {
-            rewrites.put(partition, asset.as_str(), &*schedule)?
+        Record::Schedule(asset, schedule) => {
+            rewrites.put_or_delete(partition, asset.as_str(), schedule.as_deref())?
         }
-        Record::Schedule(asset, None) => {
-            rewrites.delete::<ScheduleRecord>(partition, asset.as_str())
+        Record::Watch(asset, watch) => {
+            rewrites.put_or_delete(partition, asset.as_str(), watch.as_deref())?
         }
-        Record::Watch(asset, Some(watch)) => rewrites.put(partition, asset.as_str(), &*watch)?,
-        Record::Watch(asset, None) => rewrites.delete::<WatchRecord>(partition, asset.as_str()),
         Record::Watched(watch, asset, watched) => {
             let name = WatchedRecord::name(&watch, &asset);
-            match watched {
-                Some(watched) => rewrites.put(partition, &name, &*watched)?,
-                None => rewrites.delete::<WatchedRecord>(partition, &name),
-            }
+            rewrites.put_or_delete(partition, &name, watched.as_deref())?
         }
+        Record::Rate(key, rate) => rewrites.put_or_delete(partition, &key.0, rate.as_deref())?,
         // It is in the feed only.
         Record::Told(..) => return Ok(Vec::new()),
         Record::Answered(id, answer) => {

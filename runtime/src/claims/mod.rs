@@ -103,7 +103,8 @@ impl<H: Ord + Clone> Claims<H> {
         }
     }
 
-    /// Restores the claims that `holder` held under the last owner, free or not. Rates are not restored: they are spent.
+    /// Restores the claims that `holder` held under the last owner, free or not. A rate is of no holder any more: see
+    /// [`Rates::restore`].
     pub fn restore(&mut self, holder: &H, claims: &[Claim]) {
         for claim in claims {
             match claim {

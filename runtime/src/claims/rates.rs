@@ -104,6 +104,18 @@ impl<H: Ord + Clone> Rates<H> {
         rate.arrival = rate.arrival.max(now) + quota.every;
     }
 
+    /// The theoretical arrival time of the next claim under `key`: what an owner keeps so that the next one can
+    /// [restore](Self::restore) it. `None`: the rate was not used, or is free.
+    pub fn arrival(&self, key: &Key) -> Option<Mono> {
+        self.keys.get(key).map(|rate| rate.arrival)
+    }
+
+    /// Goes on with a rate that was used up to this arrival time under the last owner.
+    pub fn restore(&mut self, key: &Key, arrival: Mono) {
+        let rate = self.keys.entry(key.clone()).or_default();
+        rate.arrival = rate.arrival.max(arrival);
+    }
+
     /// Returns the time at which `holder`, which found the rate used up, may try again: after all holders that found so
     /// before.
     pub fn turn(&mut self, holder: &H, key: &Key, quota: &Quota, now: Mono) -> Mono {
@@ -254,6 +266,20 @@ mod tests {
             rates.is_open(&2, &key, &one, at(21)),
             "the reservation is over"
         );
+    }
+
+    #[test]
+    fn r32_rate_goes_on_where_the_last_owner_was() {
+        let (mut rates, key) = (Rates::default(), "all".into());
+        rates.take(&1, &key, &quota(2), at(0));
+        rates.take(&2, &key, &quota(2), at(0));
+        let arrival = rates.arrival(&key).unwrap();
+        let mut next = Rates::default();
+        next.restore(&key, arrival);
+        assert!(!next.is_open(&3, &key, &quota(2), at(9)));
+        assert!(next.is_open(&3, &key, &quota(2), at(10)));
+        next.take(&3, &key, &quota(2), at(10));
+        assert_eq!(next.turn(&4, &key, &quota(2), at(10)), at(20));
     }
 
     #[test]

@@ -221,6 +221,22 @@ impl Rewrites {
         delete::<R>(partition, name)
     }
 
+    /// The write that leaves `value` under the name, or no record at all.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn put_or_delete<R: Record>(
+        &self,
+        partition: &PartitionId,
+        name: &str,
+        value: Option<&R>,
+    ) -> Result<Write, Error> {
+        match value {
+            Some(value) => self.put(partition, name, value),
+            None => Ok(self.delete::<R>(partition, name)),
+        }
+    }
+
     /// Forgets what is unknown in other records than those whose keys `keep` accepts. Note it again before they are
     /// written.
     pub fn retain(&self, keep: impl Fn(&Key) -> bool) {

@@ -9,7 +9,7 @@ use control_plane_store::{
 };
 use prodspec_model::{AssetId, IncarnationNo, PartitionId};
 
-use super::{records::put_or_delete, references::References};
+use super::references::References;
 
 /// Number of assets whose decisions are kept in memory.
 const AT_HAND: usize = 4096;
@@ -136,7 +136,8 @@ impl History {
     pub(super) fn write(&self, asset: &AssetId) -> Result<Write, Error> {
         let kept = self.at_hand.get(asset);
         let kept = kept.filter(|decisions| !decisions.is_empty());
-        put_or_delete(&self.partition, &self.rewrites, asset.as_str(), kept)
+        self.rewrites
+            .put_or_delete(&self.partition, asset.as_str(), kept)
     }
 
     /// Reads and counts one more page of decisions, and returns the assets on it. To be called while everything written

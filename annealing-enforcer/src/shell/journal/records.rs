@@ -2,7 +2,7 @@
 
 use control_plane_store::{
     Error, Write,
-    record::{Record as Stored, Rewrites},
+    record::Rewrites,
     records::{AssetRecord, Floor, GroupHead, Orphaned, Taken},
 };
 use plugin_sdk::Pin;
@@ -22,14 +22,14 @@ pub(super) fn write(
 ) -> Result<Option<Write>, Error> {
     let write = match record {
         Record::Asset(asset, state) => {
-            put_or_delete::<AssetRecord>(partition, rewrites, asset.as_str(), state.as_ref())
+            rewrites.put_or_delete::<AssetRecord>(partition, asset.as_str(), state.as_ref())
         }
         Record::Orphan(asset, state) => {
-            put_or_delete::<Orphaned>(partition, rewrites, asset.as_str(), state.as_ref())
+            rewrites.put_or_delete::<Orphaned>(partition, asset.as_str(), state.as_ref())
         }
         Record::Pin(asset, pin) => {
             let kept = Some(&pin).filter(|pin| **pin != Pin::Default);
-            put_or_delete(partition, rewrites, asset.as_str(), kept)
+            rewrites.put_or_delete(partition, asset.as_str(), kept)
         }
         Record::Head(policy, incarnation) => {
             rewrites.put(partition, policy.as_str(), &GroupHead { incarnation })
@@ -43,17 +43,4 @@ pub(super) fn write(
         Record::Decision(..) | Record::Renamed(..) | Record::Gone(_) => return Ok(None),
     };
     write.map(Some)
-}
-
-/// The write that leaves `state` in the store under `name`, or nothing.
-pub(super) fn put_or_delete<T: Stored>(
-    partition: &PartitionId,
-    rewrites: &Rewrites,
-    name: &str,
-    state: Option<&T>,
-) -> Result<Write, Error> {
-    match state {
-        Some(state) => rewrites.put(partition, name, state),
-        None => Ok(rewrites.delete::<T>(partition, name)),
-    }
 }

@@ -144,6 +144,54 @@ fn r32_rate_is_spent_and_the_next_one_waits_for_its_turn() {
 }
 
 #[test]
+fn r32_rate_holds_over_owners() {
+    let quota = Quota::new(2, Duration::from_secs(10));
+    let rate = |request: &DispatchRequest| of_steps(request, Claim::Rate("r".into(), quota));
+    let mut world = dispatching();
+    start(&mut world, 4, rate);
+    for _ in 0..2 {
+        world.answer("a", done());
+    }
+    world.sync();
+    let mut begun = Vec::new();
+    for _ in 0..4 {
+        world.crash();
+        world.pass(Duration::from_secs(5));
+        world.dispatched(rate);
+        world.sync();
+        begun.push(world.calls.len());
+        while world.call_of("a").is_some() {
+            world.answer("a", done());
+            world.sync();
+        }
+    }
+    assert_eq!(begun, [0, 1, 0, 1]);
+    world.pass(Duration::from_secs(20));
+    world.crash();
+    world.sync();
+    assert!(world.stored.rates.is_empty(), "it is free");
+}
+
+#[test]
+fn r32_fast_rate_is_written_ahead_and_not_with_each_attempt() {
+    let quota = Quota::new(1, Duration::from_millis(10));
+    let rate = |request: &DispatchRequest| of_steps(request, Claim::Rate("r".into(), quota));
+    let mut world = dispatching();
+    let mut written = Vec::new();
+    for n in 0..300 {
+        world.start("w", &n.to_string());
+        world.dispatched(rate);
+        world.sync();
+        world.answer("a", done());
+        world.sync();
+        world.pass(Duration::from_millis(10));
+        written.push(world.stored.rates.values().next().copied());
+    }
+    written.dedup();
+    assert_eq!(written.len(), 3, "{written:?}");
+}
+
+#[test]
 fn r32_turn_at_a_rate_needs_a_second_question_only_after_a_minute() {
     let quota = Quota::new(1, Duration::from_secs(40));
     let rate = |request: &DispatchRequest| of_steps(request, Claim::Rate("r".into(), quota));

@@ -143,7 +143,7 @@ fn r24_chain_of_safe_functions_waits_for_no_disk_after_its_start() {
         assert_eq!(world.called(), [name], "no attempt is durable yet");
         world.answer(name, done());
     }
-    assert_eq!(world.urgent(), 2, "the start and the end");
+    assert_eq!(world.urgent, 2, "the start and the end");
     assert_eq!(world.outcome("look", "1"), Some(Outcome::Succeeded));
 }
 

@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::*;
 use crate::cron::ScheduleRecord;
 use crate::record::{
-    Answered, Changed, Ended, InboxId, KeyRecord, LaneRecord, Live, LogRecord, Output, StepRecord,
-    What,
+    Answered, Changed, Ended, InboxId, KeyRecord, LaneRecord, Live, LogRecord, Output, RateRecord,
+    StepRecord, What,
 };
 use crate::watch::{WatchRecord, WatchedRecord};
 
@@ -30,6 +30,7 @@ pub(super) struct Stored {
     pub(super) watches: BTreeMap<AssetId, WatchRecord>,
     pub(super) watched: BTreeMap<(AssetId, AssetId), WatchedRecord>,
     pub(super) changed: BTreeMap<ExecutionId, Changed>,
+    pub(super) rates: BTreeMap<Key, RateRecord>,
     /// The feed's entries about schedules and watches.
     pub(super) told: Vec<(AssetId, What)>,
     /// Commands of other processes.
@@ -77,6 +78,8 @@ impl Stored {
                 self.answers.insert(id, answer.answer);
             }
             Record::Changed(id, changed) => drop(self.changed.insert(id, changed)),
+            Record::Rate(key, Some(rate)) => drop(self.rates.insert(key, *rate)),
+            Record::Rate(key, None) => drop(self.rates.remove(&key)),
             Record::Told(asset, entry) => self.told.push((asset, entry.what)),
         }
     }
@@ -108,6 +111,7 @@ impl Stored {
             live,
             schedules: self.schedules.clone().into_iter().collect(),
             watches: self.recovered_watches(sealed),
+            rates: self.rates.clone().into_iter().collect(),
             definitions: self.definitions.keys().copied().collect(),
         }
     }

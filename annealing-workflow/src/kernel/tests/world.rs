@@ -51,7 +51,7 @@ pub(super) struct World {
     replies: BTreeMap<ReplyNo, Reply>,
     next_reply: u64,
     commits: usize,
-    urgent: usize,
+    pub(super) urgent: usize,
     /// The schedules that intent has.
     pub(super) intent: BTreeMap<AssetId, Wanted>,
     /// The watches that intent has.
@@ -163,6 +163,7 @@ impl World {
                     };
                     self.calls.insert(no, in_flight);
                 }
+                Call::Foresee(_) => {}
                 Call::Edit(no, edit) => drop(self.edits.insert(no, *edit)),
                 Call::Settle(no, request) => drop(self.settles.insert(no, *request)),
                 Call::Release(holder) => self.released.push(holder.to_string()),
@@ -444,10 +445,6 @@ impl World {
 
     pub(super) fn commits(&self) -> usize {
         self.commits
-    }
-
-    pub(super) fn urgent(&self) -> usize {
-        self.urgent
     }
 
     pub(super) fn last_commit(&self) -> &[Record] {

@@ -1,0 +1,98 @@
+//! How far rates are used up, in the store, so that they hold over owners (R32).
+//!
+//! A fast rate would be written with each attempt. It is written some time ahead instead, and again when it has come so far.
+//! The next owner takes what is written for used up.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use control_plane_runtime::StoredWait;
+use plugin_sdk::{Claim, Key, Mono, Now};
+
+use super::{
+    Bug, Lane,
+    event::{Effects, Record},
+};
+use crate::record::RateRecord;
+
+/// The time by which a rate is written ahead. Rates with a longer time between two claims are written as they are.
+const AHEAD: Duration = Duration::from_secs(1);
+/// Number of written rates from which those that are free are removed.
+const MANY: usize = 64;
+
+/// The rates in the store.
+#[derive(Debug, Default)]
+pub(super) struct WrittenRates {
+    /// The arrival time that is written for each key.
+    arrivals: BTreeMap<Key, Mono>,
+    /// Number of keys at which free ones are removed next.
+    many: usize,
+}
+
+impl WrittenRates {
+    /// Removes the rates that are free, if there are many.
+    fn tidy(&mut self, now: Mono) -> Vec<Key> {
+        if self.arrivals.len() < self.many.max(MANY) {
+            return Vec::new();
+        }
+        let free = self.arrivals.extract_if(.., |_, arrival| *arrival <= now);
+        let free = free.map(|(key, _)| key).collect();
+        self.many = self.arrivals.len() * 2;
+        free
+    }
+}
+
+impl Lane {
+    /// Goes on with stored rates. Those that are free are removed.
+    pub(super) fn restore_rates(
+        &mut self,
+        now: Now,
+        stored: Vec<(Key, RateRecord)>,
+        out: &mut Effects,
+    ) {
+        for (key, record) in stored {
+            let arrival = record.used_up_to.ends_at(now);
+            if arrival <= now.mono {
+                out.records.push(Record::Rate(key, None));
+            } else if !self.planted(Bug::CountInLayer) {
+                self.claims.rates.restore(&key, arrival);
+                self.rates.arrivals.insert(key, arrival);
+            }
+        }
+    }
+
+    /// Writes how far the rates among these claims are used up, which were just taken. Returns whether the attempt has to
+    /// wait until that is durable.
+    pub(super) fn write_rates(&mut self, now: Now, taken: &[Claim], out: &mut Effects) -> bool {
+        let mut rises = false;
+        for claim in taken {
+            let Claim::Rate(key, quota) = claim else {
+                continue;
+            };
+            let Some(arrival) = self.claims.rates.arrival(key) else {
+                continue;
+            };
+            if self
+                .rates
+                .arrivals
+                .get(key)
+                .is_some_and(|written| *written >= arrival)
+            {
+                continue;
+            }
+            let ahead = if quota.every < AHEAD {
+                AHEAD
+            } else {
+                Duration::ZERO
+            };
+            let arrival = arrival + ahead;
+            let used_up_to = StoredWait::new(now, arrival.since(now.mono));
+            let free = self.rates.tidy(now.mono).into_iter();
+            out.records.extend(free.map(|key| Record::Rate(key, None)));
+            let record = Box::new(RateRecord { used_up_to });
+            out.records.push(Record::Rate(key.clone(), Some(record)));
+            self.rates.arrivals.insert(key.clone(), arrival);
+            rises = true;
+        }
+        rises
+    }
+}
