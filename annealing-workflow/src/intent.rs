@@ -20,9 +20,9 @@ pub trait Intent: Send + Sync + 'static {
     /// have been made.
     async fn edit(&self, edit: &PreparedEdit) -> Result<Made, plugin::Error>;
 
-    /// An edit will be asked for as soon as its attempt is durable, unless the step is cancelled before or the owner ends.
-    /// What an implementation can find out before, it may find out now; it must not change anything. As [`edit`](Self::edit), it
-    /// runs in a task beside the loop of the lane. Default: nothing.
+    /// Prepares for an edit that is asked for as soon as its attempt is durable: what it does may be found out now. It must not
+    /// change anything, and no edit may wait for it. As [`edit`](Self::edit), it runs in a task beside the loop of the lane, also
+    /// several at once and beside edits. It is not told if the edit is never asked for. Default: nothing.
     async fn foresee(&self, edit: &PreparedEdit) {
         let _ = edit;
     }

@@ -16,7 +16,7 @@ pub mod view;
 pub mod watch;
 
 pub use config::Config;
-pub use kernel::{Refused, Say, ScheduleWord, Settled};
+pub use kernel::{Refused, Say, ScheduleWord, Settled, WorkflowWord};
 pub use shell::{
     AskError, Attached, BuildError, Executions, Handle, Heard, Inbox, Listener, Started, Workflows,
     WorkflowsBuilder,

@@ -34,7 +34,7 @@ pub enum DueWork {
         schedule: AssetId,
     },
     /// The condition of an asset has held for as long as a watch wants, if it goes on holding: a run starts. One that has held
-    /// that long waits for the end of another run.
+    /// that long waits for the end of another run, or for what [`WatchState::trouble`] names.
     Held {
         /// The asset with the watch.
         watch: AssetId,

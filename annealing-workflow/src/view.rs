@@ -5,7 +5,7 @@ use std::fmt;
 use jiff::Timestamp;
 use plugin_sdk::{
     operation::ExecutionId,
-    workflow::{MachineName, StateName},
+    workflow::{MachineName, StateName, WorkflowName},
 };
 use prodspec_model::{AssetId, IncarnationNo, operation::Watch};
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     cron::Counts,
     definition::FalseClause,
-    record::{Live, Paused},
+    record::{Live, Paused, Said},
     watch::WatchCounts,
 };
 
@@ -147,6 +147,17 @@ impl fmt::Display for ClaimHolder {
     }
 }
 
+/// A workflow of which no execution begins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Drained {
+    /// The workflow.
+    pub workflow: WorkflowName,
+    /// Who has drained it, why, and when.
+    #[serde(flatten)]
+    pub said: Said,
+}
+
 /// A schedule: its slots, what runs, and what became of the slots before.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -240,7 +251,7 @@ pub struct Holding {
     /// The asset whose condition holds.
     pub asset: AssetId,
     /// Time at which the condition has held for as long as the watch wants, if it goes on: the run starts then, unless a
-    /// pause or another run holds it back. By the wall clock, to the second.
+    /// pause, another run or a [trouble](WatchState::trouble) holds it back. By the wall clock, to the second.
     pub due: Timestamp,
 }
 

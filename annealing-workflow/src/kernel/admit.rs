@@ -108,10 +108,10 @@ impl Lane {
     }
 
     fn admit_one(&mut self, now: Now, id: StepId, out: &mut Effects) {
-        let paused = self
-            .live
-            .get(&id.execution)
-            .is_some_and(|execution| execution.live.paused.is_some());
+        let paused = self.live.get(&id.execution).is_some_and(|execution| {
+            let drained = id.is_start() && self.drains(execution).is_some();
+            drained || execution.live.paused.is_some()
+        });
         let Some(step) = self.step_mut(id) else {
             return;
         };

@@ -1,10 +1,13 @@
 //! What processes ask of the owner through the inbox, and its answers, as they are stored.
 
-use plugin_sdk::operation::{ExecutionId, Start};
+use plugin_sdk::{
+    operation::{ExecutionId, Start},
+    workflow::WorkflowName,
+};
 use prodspec_model::{AssetId, operation::Operation};
 use serde::{Deserialize, Serialize};
 
-use super::{intended::ScheduleWord, refused::Refused, say::Say};
+use super::{drain::WorkflowWord, intended::ScheduleWord, refused::Refused, say::Say};
 use crate::record::Answered;
 
 /// What a process asks of the owner.
@@ -34,6 +37,13 @@ pub enum Asked {
         asset: AssetId,
         /// The word.
         word: ScheduleWord,
+    },
+    /// A word for a workflow.
+    Workflow {
+        /// The workflow.
+        workflow: WorkflowName,
+        /// The word.
+        word: WorkflowWord,
     },
     /// A word for the watch of an asset.
     Watch {

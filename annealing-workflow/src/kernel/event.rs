@@ -17,6 +17,7 @@ use prodspec_model::{AssetId, Digest, Incarnation, IncarnationNo, snapshot::Chan
 use serde_json::{Map, Value};
 
 use super::{
+    drain::WorkflowWord,
     intended::{Intended, ScheduleWord},
     refused::Refused,
     say::Say,
@@ -28,8 +29,8 @@ use crate::{
     operation::Operated,
     query::{ExecutionPage, ExecutionQuery},
     record::{
-        AnswerRecord, Changed, Ended, Entry, InboxId, KeyRecord, LaneRecord, Live, LogRecord,
-        Output, RateRecord, StepEdit, StepRecord,
+        AnswerRecord, Changed, DrainRecord, Ended, Entry, InboxId, KeyRecord, LaneRecord, Live,
+        LogRecord, Output, RateRecord, StepEdit, StepRecord, Subject,
     },
     view::{self, Execution},
     watch::{WatchRecord, WatchedRecord},
@@ -143,6 +144,10 @@ pub enum Command {
     ShowSchedules,
     /// A word for a watch.
     Watch(AssetId, ScheduleWord),
+    /// A word for a workflow.
+    Workflow(WorkflowName, WorkflowWord),
+    /// Shows the workflows that are drained.
+    ShowDrained,
     /// Shows all watches.
     ShowWatches,
 }
@@ -171,6 +176,8 @@ pub enum Reply {
     Page(ExecutionPage),
     /// All schedules, sorted by asset.
     Schedules(Vec<view::ScheduleState>),
+    /// The workflows that are drained, by name.
+    Drained(Vec<view::Drained>),
     /// All watches, sorted by asset.
     Watches(Vec<view::WatchState>),
     /// The command does not fit. Nothing was changed.
@@ -212,8 +219,10 @@ pub enum Record {
     Changed(ExecutionId, Changed),
     /// How far a rate is used up. `None`: it is free.
     Rate(plugin_sdk::Key, Option<Box<RateRecord>>),
-    /// An entry of the feed about the schedule or the watch of an asset.
-    Told(AssetId, Entry),
+    /// The word by which no execution of a workflow begins. `None`: they begin.
+    Drained(WorkflowName, Option<Box<DrainRecord>>),
+    /// An entry of the feed that is not about an execution.
+    Told(Subject, Entry),
     /// The answer to a command of another process, whose row in the inbox goes.
     Answered(InboxId, Box<AnswerRecord>),
 }

@@ -1,4 +1,4 @@
-//! Starts of executions that the dispatch stack delays. The start waits and takes claims as a step does; what it took is
+//! Starts of executions that the dispatch stack or a drain delays. The start waits and takes claims as a step does; what it took is
 //! held until the execution ends.
 
 use plugin_sdk::{Class, Now};
@@ -10,7 +10,7 @@ use super::{
 };
 
 impl Lane {
-    /// Lets the dispatch stack decide when an execution begins. None of its machines is looked at before.
+    /// Lets the dispatch stack, or the end of a drain, decide when an execution begins. None of its machines is looked at before.
     pub(super) fn await_start(&mut self, now: Now, no: ExecutionNo, out: &mut Effects) {
         let Some(execution) = self.live.get_mut(&no) else {
             return;
@@ -22,17 +22,22 @@ impl Lane {
         self.due_start(now, StepId::start(no), out);
     }
 
-    /// Asks the dispatch stack for a start, unless the execution is paused.
+    /// Asks the dispatch stack for a start, if there is one, unless the execution is paused or its workflow drained.
     pub(super) fn due_start(&mut self, now: Now, id: StepId, out: &mut Effects) {
         let execution = self.live.get(&id.execution);
-        let paused = execution.is_some_and(|execution| execution.live.paused.is_some());
+        let held =
+            execution.is_some_and(|it| it.live.paused.is_some() || self.drains(it).is_some());
         let Some(step) = self.step_mut(id) else {
             return;
         };
         step.rare.due.get_or_insert((now.mono, now.wall));
-        match paused {
-            true => self.enter(now, id, Phase::Due, None),
-            false => self.ask_dispatch(now, id, out),
+        match (held, self.settings.dispatches) {
+            (true, _) => self.enter(now, id, Phase::Due, None),
+            (false, true) => self.ask_dispatch(now, id, out),
+            (false, false) => {
+                self.rest(now, id);
+                self.begin_started(now, id);
+            }
         }
     }
 

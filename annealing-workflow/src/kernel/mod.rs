@@ -11,6 +11,7 @@ mod asked;
 mod begin;
 mod by_machine;
 mod calls;
+mod drain;
 mod edit;
 mod event;
 mod gate;
@@ -72,6 +73,7 @@ use self::{
 };
 pub use self::{
     asked::Asked,
+    drain::WorkflowWord,
     event::{
         Call, CallNo, Command, CommitNo, Effects, Event, Made, PreparedEdit, Record, Reply,
         ReplyNo, Run, SettleRequest, Settlement,
@@ -87,7 +89,7 @@ pub use crate::bug::Bug;
 use crate::{
     config::Config,
     definition::Workflow,
-    record::{Entry, KeyRecord},
+    record::{Entry, KeyRecord, Said},
 };
 
 /// Maximum length of a chain of causes.
@@ -142,6 +144,8 @@ pub struct Lane {
     /// The claims of steps.
     claims: Claims<StepId>,
     rates: WrittenRates,
+    /// The workflows of which nothing begins.
+    drained: BTreeMap<WorkflowName, Said>,
     parked: BTreeMap<Key, Queue>,
     /// Keys of which something was given back in this step.
     freed: BTreeSet<Key>,

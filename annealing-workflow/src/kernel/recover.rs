@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use plugin_sdk::{
     Class, FencingToken, Key, Mono, Now,
     operation::{AssetRun, ExecutionId},
-    workflow::MachineName,
+    workflow::{MachineName, WorkflowName},
 };
 use prodspec_model::{AssetId, Digest, Incarnation};
 use serde_json::Value;
@@ -23,7 +23,7 @@ use super::{
 use crate::{
     cron::ScheduleRecord,
     definition::Workflow,
-    record::{Changed, Does, Entry, Live, Output, RateRecord, StepRecord, What},
+    record::{Changed, Does, Entry, Live, Output, RateRecord, Said, StepRecord, What},
 };
 
 /// A live execution as the store has it.
@@ -60,6 +60,8 @@ pub struct Recovered {
     pub schedules: Vec<(AssetId, ScheduleRecord)>,
     /// The watches.
     pub watches: Vec<RecoveredWatch>,
+    /// The workflows that are drained.
+    pub drained: BTreeMap<WorkflowName, Said>,
     /// How far rates are used up, each with the key of its claims.
     pub rates: Vec<(Key, RateRecord)>,
     /// Digests of the definitions that are stored.
@@ -87,6 +89,7 @@ impl Lane {
             lane.add(now, execution, &mut interrupted);
         }
         lane.restore_schedules(recovered.schedules);
+        lane.drained = recovered.drained;
         lane.restore_rates(now, recovered.rates, out);
         lane.restore_watches(recovered.watches, latest);
         lane.shuffle(&mut interrupted);
@@ -113,6 +116,7 @@ impl Lane {
             ready: Default::default(),
             claims: Default::default(),
             rates: Default::default(),
+            drained: BTreeMap::new(),
             parked: BTreeMap::new(),
             freed: Default::default(),
             calls: BTreeMap::new(),

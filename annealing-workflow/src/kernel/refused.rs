@@ -10,7 +10,7 @@ use plugin_sdk::{
 use prodspec_model::AssetId;
 use serde::{Deserialize, Serialize};
 
-use super::{intended::ScheduleWord, say::Say};
+use super::{drain::WorkflowWord, intended::ScheduleWord, say::Say};
 
 /// Why a command does not fit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
@@ -80,6 +80,16 @@ pub enum Refused {
         /// The word.
         word: ScheduleWord,
         /// Why it does not fit, and what to do.
+        why: Cow<'static, str>,
+    },
+    /// The word does not fit the workflow now.
+    #[error("{word} does not fit the workflow {workflow} now: {why}")]
+    Workflow {
+        /// The workflow.
+        workflow: WorkflowName,
+        /// The word.
+        word: WorkflowWord,
+        /// Why it does not fit.
         why: Cow<'static, str>,
     },
     /// No watch is of this asset.

@@ -32,7 +32,7 @@ pub enum Say {
     Replay(MachineName),
     /// Sets machines, and all that depend on them, back to their first state. An execution that has ended is live again.
     Restart(Vec<MachineName>),
-    /// Goes on with the definition that is registered now under the workflow's name, if it has all machines of the execution
+    /// Goes on with the definition that the owner's program has under the workflow's name, if it has all machines of the execution
     /// and their states, and the actions with calls or edits in flight, or of unknown outcome, are the same there. An action
     /// that is another one begins anew.
     Redefine,

@@ -99,13 +99,7 @@ impl Lane {
     fn wait(&self, execution: &Execution, machine: MachineNo, step: &Step) -> Option<Wait> {
         let (what, why) = match &step.phase {
             Phase::Rests => return None,
-            Phase::Due => match &execution.live.paused {
-                Some(said) => (WaitFor::Turn, format!("it is paused by {}", said.by)),
-                None => (
-                    WaitFor::Turn,
-                    "its turn, or a fresh lease of the owner".to_owned(),
-                ),
-            },
+            Phase::Due => (WaitFor::Turn, self.turn(execution, machine)),
             Phase::Suspect => (
                 WaitFor::Turn,
                 "its turn among the steps that were in flight when an owner ended".to_owned(),
@@ -147,7 +141,18 @@ impl Lane {
         })
     }
 
-    /// The name of the function of a machine, if it is not registered.
+    /// Why a step or a start that is due does not begin.
+    fn turn(&self, execution: &Execution, machine: MachineNo) -> String {
+        let drained = self
+            .drains(execution)
+            .filter(|_| machine == MachineNo::NONE);
+        match (&execution.live.paused, drained) {
+            (Some(said), _) => format!("it is paused by {}", said.by),
+            (None, Some(said)) => format!("`{}` is drained by {}", execution.id.workflow, said.by),
+            (None, None) => "its turn, or a fresh lease of the owner".to_owned(),
+        }
+    }
+
     /// What a step waits for whose last attempt may have had an effect.
     fn fenced(&self, execution: &Execution, machine: MachineNo, step: &Step) -> (WaitFor, String) {
         if let Some(name) = self.not_there(execution, machine) {
@@ -162,6 +167,7 @@ impl Lane {
         (WaitFor::Time, why)
     }
 
+    /// The name of the function of a machine, if it is not registered.
     fn not_there<'a>(&self, execution: &'a Execution, machine: MachineNo) -> Option<&'a str> {
         match &execution.action(machine)?.task {
             Task::Call { function } if !self.settings.functions.contains_key(function) => {

@@ -248,10 +248,11 @@ impl Lane {
         };
         self.log.entry(no).or_default().push(started);
         let machines: Vec<_> = execution.workflow.numbers().collect();
+        let waits = self.settings.dispatches || self.drains(&execution).is_some();
         self.live.insert(no, Box::new(execution));
         self.live_changed.insert(no);
         out.urgent = true;
-        match self.settings.dispatches {
+        match waits {
             true => self.await_start(now, no, out),
             false => self.look_at(no, machines),
         }

@@ -76,6 +76,10 @@ impl Lane {
             }
             Command::Schedule(asset, word) => self.said_of_schedule(now, &asset, word, by, out),
             Command::ShowSchedules => Ok(Reply::Schedules(self.show_schedules(now))),
+            Command::Workflow(workflow, word) => {
+                self.said_of_workflow(now, &workflow, word, by, out)
+            }
+            Command::ShowDrained => Ok(Reply::Drained(self.show_drained())),
             Command::Watch(asset, word) => self.said_of_watch(now, &asset, word, by, out),
             Command::ShowWatches => Ok(Reply::Watches(self.show_watches(now))),
         }

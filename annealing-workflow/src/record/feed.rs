@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use control_plane_store::Record;
-use plugin_sdk::operation::ExecutionId;
+use plugin_sdk::{operation::ExecutionId, workflow::WorkflowName};
 use prodspec_model::AssetId;
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +27,8 @@ pub enum Subject {
     Execution(ExecutionId),
     /// The schedule or the watch of an asset.
     Asset(AssetId),
+    /// A workflow.
+    Workflow(WorkflowName),
 }
 
 impl fmt::Display for Subject {
@@ -34,6 +36,7 @@ impl fmt::Display for Subject {
         match self {
             Self::Execution(execution) => execution.fmt(f),
             Self::Asset(asset) => asset.fmt(f),
+            Self::Workflow(workflow) => workflow.fmt(f),
         }
     }
 }
@@ -42,7 +45,7 @@ impl fmt::Display for Subject {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Told {
-    /// The execution, schedule or watch that it is about.
+    /// The execution, schedule, watch or workflow that it is about.
     #[serde(flatten)]
     pub about: Subject,
     /// What happened, and when.
@@ -50,11 +53,11 @@ pub struct Told {
 }
 
 impl Told {
-    /// The execution that it is about. `None`: it is about a schedule or a watch.
+    /// The execution that it is about. `None`: it is about a schedule, a watch or a workflow.
     pub fn execution(&self) -> Option<&ExecutionId> {
         match &self.about {
             Subject::Execution(execution) => Some(execution),
-            Subject::Asset(_) => None,
+            Subject::Asset(_) | Subject::Workflow(_) => None,
         }
     }
 }

@@ -16,6 +16,7 @@
 //! | `workflow-watched/{p}/{watch} {asset}` | what a watch knows of an asset: [`WatchedRecord`](crate::watch::WatchedRecord) | when nothing of it waits or runs |
 //! | `workflow-changed/{p}/{id}` | the assets that a run of a watch is about | with the execution |
 //! | `workflow-rate/{p}/{key}` | how far a rate of claims is used up | some time after it is free |
+//! | `workflow-drained/{p}/{workflow}` | the word by which no execution of a workflow begins | when it is resumed |
 //! | `workflow-log/{p}/{id} {n}` | log entries of one commit, from the number n on | with the execution |
 //! | `workflow-feed/{p}/{fence}-{n}-{part}` | the log entries of one commit, of all executions | after seven days |
 //! | `workflow-listener/{p}/{name}` | how far a listener has heard the feed | never |
@@ -60,6 +61,14 @@ pub struct LaneRecord {
 
 impl StoreRecord for LaneRecord {
     const KIND: &'static str = "workflow-lane";
+}
+
+/// The word by which no execution of a workflow begins, whose name is that of the record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DrainRecord(pub Said);
+
+impl StoreRecord for DrainRecord {
+    const KIND: &'static str = "workflow-drained";
 }
 
 /// How far a rate of claims is used up: the name of the record is the key of the claims.

@@ -6,14 +6,14 @@ use control_plane_runtime::{Runtime, timeout_at};
 use control_plane_store::{Error, Record as _, Version, Write, record};
 use futures::{Stream, StreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
-use plugin_sdk::operation::ExecutionId;
+use plugin_sdk::{operation::ExecutionId, workflow::WorkflowName};
 use prodspec_model::{AssetId, PartitionId};
 use serde::Serialize;
 
 use super::build::Workflows;
 use crate::{
     kernel::{CommitNo, Record},
-    record::{Entry, FeedPosition, FeedRecord, Told},
+    record::{Entry, FeedPosition, FeedRecord, Subject, Told},
 };
 
 /// Time for which the feed is kept.
@@ -153,6 +153,17 @@ struct Telling<'r> {
 enum About<'r> {
     Execution(&'r ExecutionId),
     Asset(&'r AssetId),
+    Workflow(&'r WorkflowName),
+}
+
+impl<'r> From<&'r Subject> for About<'r> {
+    fn from(subject: &'r Subject) -> Self {
+        match subject {
+            Subject::Execution(execution) => Self::Execution(execution),
+            Subject::Asset(asset) => Self::Asset(asset),
+            Subject::Workflow(workflow) => Self::Workflow(workflow),
+        }
+    }
 }
 
 /// What a commit with these records adds to the feed, in parts that fit into a value of the store.
@@ -186,7 +197,7 @@ fn parts(records: &[Record]) -> Result<Vec<Vec<u8>>, serde_json::Error> {
     for record in records {
         let (about, entries) = match record {
             Record::Log(execution, _, log) => (About::Execution(execution), &log.0[..]),
-            Record::Told(asset, entry) => (About::Asset(asset), std::slice::from_ref(entry)),
+            Record::Told(about, entry) => (about.into(), std::slice::from_ref(entry)),
             _ => continue,
         };
         for entry in entries {
@@ -252,7 +263,7 @@ mod tests {
             AssetId::new("cron/nightly").unwrap(),
         );
         let records = [
-            Record::Told(asset.clone(), entry("late")),
+            Record::Told(Subject::Asset(asset.clone()), entry("late")),
             Record::Log(id.clone(), 0, LogRecord(vec![entry("begun")])),
         ];
         let partition: PartitionId = "test".parse().unwrap();

@@ -21,11 +21,11 @@ use prodspec_model::{AssetId, IncarnationNo, operation::Operation};
 use super::{Input, build::Workflows, error::AskError, recover};
 use crate::{
     definition::Outcome,
-    kernel::{Command, Refused, Reply, Say, ScheduleWord},
+    kernel::{Command, Refused, Reply, Say},
     operation::Operated,
     query::{ExecutionPage, ExecutionQuery},
     record::{Ended, Entry, KeyRecord, LogRecord, Output, StepRecord},
-    view::{Execution, ScheduleState, WatchState},
+    view::Execution,
 };
 
 /// Number of times that the records of an ended execution are read again for a restart.
@@ -101,7 +101,7 @@ impl<R: Runtime> Handle<R> {
         &self.workflows
     }
 
-    fn no_answer(&self) -> AskError {
+    pub(super) fn no_answer(&self) -> AskError {
         let partition = self.workflows.partition.clone();
         match self.trouble.get() {
             Some(why) => AskError::Unreadable { partition, why },
@@ -116,7 +116,7 @@ impl<R: Runtime> Handle<R> {
         answer.await.map_err(|_| self.no_answer())
     }
 
-    async fn command(
+    pub(super) async fn command(
         &self,
         command: Command,
         by: By,
@@ -354,60 +354,6 @@ impl<R: Runtime> Handle<R> {
             page.executions.into_iter().for_each(&mut each);
             next = page.next.map(|number| query.after(number));
         }
-        Ok(())
-    }
-
-    /// All schedules, sorted by asset: the next slot of each, what runs, and what became of the slots before.
-    ///
-    /// # Errors
-    /// When the workflows are not running in this process.
-    pub async fn schedules(&self) -> Result<Vec<ScheduleState>, AskError> {
-        let command = Command::ShowSchedules;
-        match self.command(command, By::default(), None).await? {
-            Reply::Schedules(all) => Ok(all),
-            _ => Err(self.no_answer()),
-        }
-    }
-
-    /// Gives a word to the schedule of an asset. Returns once it is durable.
-    ///
-    /// # Errors
-    /// When the asset has no schedule, or the word does not fit it now.
-    pub async fn say_to_schedule(
-        &self,
-        asset: &AssetId,
-        word: ScheduleWord,
-        by: By,
-    ) -> Result<(), AskError> {
-        self.command(Command::Schedule(asset.clone(), word), by, None)
-            .await?;
-        Ok(())
-    }
-
-    /// All watches, sorted by asset: what each has taken, what waits and what runs.
-    ///
-    /// # Errors
-    /// When the workflows are not running in this process.
-    pub async fn watches(&self) -> Result<Vec<WatchState>, AskError> {
-        let command = Command::ShowWatches;
-        match self.command(command, By::default(), None).await? {
-            Reply::Watches(all) => Ok(all),
-            _ => Err(self.no_answer()),
-        }
-    }
-
-    /// Gives a word to the watch of an asset. Returns once it is durable.
-    ///
-    /// # Errors
-    /// When the asset has no watch, or the word does not fit it now.
-    pub async fn say_to_watch(
-        &self,
-        asset: &AssetId,
-        word: ScheduleWord,
-        by: By,
-    ) -> Result<(), AskError> {
-        self.command(Command::Watch(asset.clone(), word), by, None)
-            .await?;
         Ok(())
     }
 

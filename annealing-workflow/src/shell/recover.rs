@@ -20,7 +20,8 @@ use crate::{
     definition::Workflow,
     kernel::{Recovered, RecoveredExecution, RecoveredWatch},
     record::{
-        Changed, Input, KeyRecord, LaneRecord, Live, LogRecord, Output, RateRecord, StepRecord,
+        Changed, DrainRecord, Input, KeyRecord, LaneRecord, Live, LogRecord, Output, RateRecord,
+        StepRecord,
     },
     watch::{WatchRecord, WatchedRecord},
 };
@@ -58,6 +59,11 @@ pub(super) async fn recovered<R: Runtime>(
         schedules.push((AssetId::new(&name)?, stored.value));
     }
     let watches = watches(workflows, rewrites).await?;
+    let mut drained = BTreeMap::new();
+    for (name, stored) in record::load_all::<DrainRecord>(store, partition).await? {
+        rewrites.note(partition, &name, &stored);
+        drained.insert(name.as_str().into(), stored.value.0);
+    }
     let mut rates = Vec::new();
     for (name, stored) in record::load_all::<RateRecord>(store, partition).await? {
         rewrites.note(partition, &name, &stored);
@@ -68,6 +74,7 @@ pub(super) async fn recovered<R: Runtime>(
         live,
         schedules,
         watches,
+        drained,
         rates,
         definitions: definitions.into_keys().collect(),
     })

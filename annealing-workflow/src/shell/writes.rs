@@ -68,6 +68,9 @@ pub(super) fn writes(
             rewrites.put_or_delete(partition, &name, watched.as_deref())?
         }
         Record::Rate(key, rate) => rewrites.put_or_delete(partition, &key.0, rate.as_deref())?,
+        Record::Drained(workflow, drain) => {
+            rewrites.put_or_delete(partition, workflow.as_str(), drain.as_deref())?
+        }
         // It is in the feed only.
         Record::Told(..) => return Ok(Vec::new()),
         Record::Answered(id, answer) => {

@@ -5,32 +5,38 @@ use std::sync::{MutexGuard, PoisonError};
 use control_plane_runtime::Runtime;
 use plugin_sdk::{Proposal, SourceChange};
 use prodspec_gen::Trial;
-use prodspec_model::SourceName;
+use prodspec_model::{IncarnationNo, SourceName};
 
 use super::{Desk, SourceEdit, records::Wanted};
 
-/// The trial of an edit that is not asked for yet. The desk keeps the last one.
+/// The trial of an edit that is not asked for yet. The desk keeps one.
 pub(super) struct Foreseen {
     source: SourceName,
     change: SourceChange,
     proposal: Proposal,
     trial: Trial,
-    /// The number of runs of generation that had begun at the trial. After another one, the trial is not used.
-    begun: u64,
+    /// The newest incarnation before the trial. After another one, the trial is not used: it says what differs from this one.
+    sealed: Option<IncarnationNo>,
 }
 
 impl<R: Runtime> Desk<R> {
-    /// Tries an edit now, so that it takes less time when it is asked for. Changes nothing. A problem is found again by the
-    /// edit itself, so it is not told.
+    /// Tries an edit now, so that it takes less time when it is asked for, if the desk is idle. Changes nothing. A problem is
+    /// found again by the edit itself, so it is not told.
     pub(crate) async fn foresee(&self, edit: &SourceEdit) {
-        let Ok((source, editable)) = self.editable(edit) else {
+        // No edit waits for a trial that it may not need.
+        let (Ok((source, editable)), Ok(mut guard)) = (self.editable(edit), self.books.try_lock())
+        else {
             return;
         };
-        let mut guard = self.books.lock().await;
         let Ok(books) = self.open(&mut guard).await else {
             return;
         };
-        if edit.check().is_err() || books.change(&edit.id).is_some() {
+        let sealed = self.newest_sealed();
+        let is_kept = self
+            .foreseen()
+            .as_ref()
+            .is_some_and(|it| it.sealed == sealed);
+        if is_kept || edit.check().is_err() || books.change(&edit.id).is_some() {
             return;
         }
         let change = self.change(edit);
@@ -40,15 +46,17 @@ impl<R: Runtime> Desk<R> {
             holder: edit.holder.as_ref(),
             assets: &[],
         };
-        let begun = self.generation.begun();
         let tried = self.tried(books, editable, &wanted, edit.blast_radius);
-        if let Ok((proposal, trial)) = tried.await {
+        // Else something is not sealed yet, and what the edit does is found out beside that.
+        if let Ok((proposal, trial)) = tried.await
+            && trial.base.as_ref() == Some(&proposal.before)
+        {
             *self.foreseen() = Some(Foreseen {
                 source,
                 change,
                 proposal,
                 trial,
-                begun,
+                sealed,
             });
         }
     }
@@ -64,10 +72,13 @@ impl<R: Runtime> Desk<R> {
 
     /// Takes the trial of a change, if it still tells what the change does.
     pub(super) fn take_foreseen(&self, wanted: &Wanted<'_>) -> Option<(Proposal, Trial)> {
-        let foreseen = self.foreseen().take()?;
-        let same = (wanted.source, wanted.change) == (&foreseen.source, &foreseen.change);
-        let fits = same && foreseen.begun == self.generation.begun();
-        fits.then_some((foreseen.proposal, foreseen.trial))
+        let mut kept = self.foreseen();
+        let sealed = self.newest_sealed();
+        kept.take_if(|it| it.sealed != sealed);
+        let of_this =
+            |it: &mut Foreseen| (wanted.source, wanted.change) == (&it.source, &it.change);
+        let foreseen = kept.take_if(of_this)?;
+        Some((foreseen.proposal, foreseen.trial))
     }
 
     fn foreseen(&self) -> MutexGuard<'_, Option<Foreseen>> {

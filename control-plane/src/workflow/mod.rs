@@ -19,13 +19,14 @@ use serde_json::Value;
 
 pub use annealing_workflow::{
     AskError, Config, Executions, Heard, Listener, Refused, Say, ScheduleWord, Settled, Started,
+    WorkflowWord,
     bridge::{FreshPlugin, OperationPlugin, WorkflowPlugin},
     cron::Counts,
     definition::{Definition, Error, Exploration, FalseClause, Outcome, Workflow},
     outlook::{Due, DueWork},
     query::{ExecutionPage, ExecutionQuery, Only},
     record::{EditedAsset, Ended, Entry, FeedPosition, Paused, Subject, Told, What},
-    view::{ClaimHolder, Execution, Holding, ScheduleState, Wait, WaitFor, WatchState},
+    view::{ClaimHolder, Drained, Execution, Holding, ScheduleState, Wait, WaitFor, WatchState},
     watch::WatchCounts,
 };
 pub use plugin_sdk::{

@@ -10,7 +10,7 @@ use prodspec_model::{
     operation::{CronOperation, Limits, Operation, WatchOperation},
 };
 
-use super::{ScheduleState, ScheduleWord, Started, WatchState};
+use super::{Drained, ScheduleState, ScheduleWord, Started, WatchState, WorkflowWord};
 use crate::{
     By,
     handle::{self, Handle},
@@ -122,6 +122,33 @@ impl<R: Runtime> Handle<R> {
         match self.here().await? {
             Some(lane) => Ok(lane.say_to_watch(asset, word, by).await?),
             None => Ok(self.inbox().say_to_watch(asset, word, by).await?),
+        }
+    }
+
+    /// The workflows that are drained, by name: no execution of them begins.
+    ///
+    /// # Errors
+    /// If there is no incarnation yet, or this process does not own the partition.
+    pub async fn drained(&self) -> Result<Vec<Drained>, handle::Error> {
+        Ok(self.lane().await?.drained().await?)
+    }
+
+    /// Drains a workflow or resumes it. While it is drained, the executions that have begun go on, and those that are started
+    /// wait, over owners, until it is resumed. Returns once it is durable. Works in every process that has the store, as
+    /// [`start`](Self::start) does.
+    ///
+    /// # Errors
+    /// If no workflow has the name and no execution of it is live, the word does not fit it now, or the owner has not
+    /// answered.
+    pub async fn say_to_workflow(
+        &self,
+        workflow: &WorkflowName,
+        word: WorkflowWord,
+        by: By,
+    ) -> Result<(), handle::Error> {
+        match self.here().await? {
+            Some(lane) => Ok(lane.say_to_workflow(workflow, word, by).await?),
+            None => Ok(self.inbox().say_to_workflow(workflow, word, by).await?),
         }
     }
 }

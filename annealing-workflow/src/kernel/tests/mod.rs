@@ -5,6 +5,7 @@ mod attempts;
 mod changes;
 mod children;
 mod claims;
+mod drains;
 mod edits;
 mod ends;
 mod gate;

@@ -10,7 +10,7 @@ use super::*;
 use crate::cron::ScheduleRecord;
 use crate::record::{
     Answered, Changed, Ended, InboxId, KeyRecord, LaneRecord, Live, LogRecord, Output, RateRecord,
-    StepRecord, What,
+    Said, StepRecord, Subject, What,
 };
 use crate::watch::{WatchRecord, WatchedRecord};
 
@@ -30,6 +30,7 @@ pub(super) struct Stored {
     pub(super) watches: BTreeMap<AssetId, WatchRecord>,
     pub(super) watched: BTreeMap<(AssetId, AssetId), WatchedRecord>,
     pub(super) changed: BTreeMap<ExecutionId, Changed>,
+    pub(super) drained: BTreeMap<WorkflowName, Said>,
     pub(super) rates: BTreeMap<Key, RateRecord>,
     /// The feed's entries about schedules and watches.
     pub(super) told: Vec<(AssetId, What)>,
@@ -80,7 +81,10 @@ impl Stored {
             Record::Changed(id, changed) => drop(self.changed.insert(id, changed)),
             Record::Rate(key, Some(rate)) => drop(self.rates.insert(key, *rate)),
             Record::Rate(key, None) => drop(self.rates.remove(&key)),
-            Record::Told(asset, entry) => self.told.push((asset, entry.what)),
+            Record::Drained(workflow, Some(drain)) => drop(self.drained.insert(workflow, drain.0)),
+            Record::Drained(workflow, None) => drop(self.drained.remove(&workflow)),
+            Record::Told(Subject::Asset(asset), entry) => self.told.push((asset, entry.what)),
+            Record::Told(..) => {}
         }
     }
 
@@ -111,6 +115,7 @@ impl Stored {
             live,
             schedules: self.schedules.clone().into_iter().collect(),
             watches: self.recovered_watches(sealed),
+            drained: self.drained.clone(),
             rates: self.rates.clone().into_iter().collect(),
             definitions: self.definitions.keys().copied().collect(),
         }

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     operation::{self, Operated},
-    record::{Changed, Entry, What},
+    record::{Changed, Entry, Subject, What},
 };
 
 /// A run that cannot start.
@@ -61,7 +61,7 @@ pub(super) fn told(asset: &AssetId, at: Timestamp, what: What) -> Record {
         machine: None,
         what,
     };
-    Record::Told(asset.clone(), entry)
+    Record::Told(Subject::Asset(asset.clone()), entry)
 }
 
 /// The entry of the feed about a word for a trigger.

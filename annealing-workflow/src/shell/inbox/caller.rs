@@ -14,7 +14,7 @@ use prodspec_model::{AssetId, operation::Operation};
 
 use super::{answers, command_key, commands};
 use crate::{
-    kernel::{Asked, Refused, Say, ScheduleWord},
+    kernel::{Asked, Refused, Say, ScheduleWord, WorkflowWord},
     operation::Operated,
     record::{AnswerRecord, Answered, Ended, InboxId, InboxRecord},
     shell::{
@@ -153,6 +153,21 @@ impl<R: Runtime> Inbox<R> {
     ) -> Result<(), AskError> {
         let asset = asset.clone();
         self.ask(Asked::Watch { asset, word }, by).await?;
+        Ok(())
+    }
+
+    /// Gives a word to a workflow. Returns once it is durable.
+    ///
+    /// # Errors
+    /// As for [`Handle::say_to_workflow`](crate::Handle::say_to_workflow), and those of [the inbox](Self).
+    pub async fn say_to_workflow(
+        &self,
+        workflow: &WorkflowName,
+        word: WorkflowWord,
+        by: By,
+    ) -> Result<(), AskError> {
+        let workflow = workflow.clone();
+        self.ask(Asked::Workflow { workflow, word }, by).await?;
         Ok(())
     }
 

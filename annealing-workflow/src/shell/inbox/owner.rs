@@ -269,6 +269,7 @@ impl<R: Runtime> Reader<'_, R> {
             } => self.restart(execution, machines).await?,
             Asked::Say { execution, word } => (Command::Say(execution, word), None),
             Asked::Schedule { asset, word } => (Command::Schedule(asset, word), None),
+            Asked::Workflow { workflow, word } => (Command::Workflow(workflow, word), None),
             Asked::Watch { asset, word } => (Command::Watch(asset, word), None),
         })
     }

@@ -122,7 +122,7 @@ fn is_listed_by_workflow_and_label(town: &Shell, id: &str) {
     let its = list(&["--workflow", "season", "--label", "year=2027"]);
     assert!(its.starts_with(id), "{its}");
     for other in [["--workflow", "tour"], ["--label", "year=2026"]] {
-        assert_eq!(list(&other), "no execution is live\n");
+        assert_eq!(list(&other), "no execution fits\n");
     }
 }
 

@@ -6,7 +6,7 @@ use control_plane::{
     model::AssetId,
     workflow::{
         Ended, Execution, ExecutionId, ExecutionQuery, MachineName, Operation, Start, StateName,
-        What, WorkflowName,
+        What, WorkflowName, WorkflowWord,
     },
 };
 use serde::de::DeserializeOwned;
@@ -76,6 +76,20 @@ pub enum Verb {
         #[command(flatten)]
         signed: Signed,
     },
+    /// Drain a workflow: what is live goes on, and what is started waits until `undrain`.
+    Drain {
+        /// Name of the workflow.
+        workflow: WorkflowName,
+        #[command(flatten)]
+        signed: Signed,
+    },
+    /// End the drain of a workflow.
+    Undrain {
+        /// Name of the workflow.
+        workflow: WorkflowName,
+        #[command(flatten)]
+        signed: Signed,
+    },
     /// Cancel an execution: what it has done is cleaned up, and nothing else begins.
     Cancel {
         /// Id of the execution.
@@ -97,7 +111,7 @@ pub enum Verb {
         #[command(flatten)]
         signed: Signed,
     },
-    /// Let an execution go on with the definition that this program has of its workflow, if its states exist there.
+    /// Let an execution go on with the definition that the running control plane has of its workflow, if its states exist there.
     Redefine {
         /// Id of the execution.
         id: ExecutionId,
@@ -207,6 +221,12 @@ pub(super) async fn workflow(place: &Place, verb: Verb) -> Result<(), Failure> {
             option,
             signed,
         } => (id, WordToExecution::Answer { machine, option }, signed),
+        Verb::Drain { workflow, signed } => {
+            return tell_workflow(place, workflow, WorkflowWord::Drain, signed).await;
+        }
+        Verb::Undrain { workflow, signed } => {
+            return tell_workflow(place, workflow, WorkflowWord::Resume, signed).await;
+        }
         Verb::Cancel { id, signed } => (id, WordToExecution::Cancel, signed),
         Verb::Pause { id, signed } => (id, WordToExecution::Pause, signed),
         Verb::Resume { id, signed } => (id, WordToExecution::Resume, signed),
@@ -238,6 +258,21 @@ pub(super) async fn workflow(place: &Place, verb: Verb) -> Result<(), Failure> {
     tell::tell(place, Word::Execution { id, word, said }).await
 }
 
+async fn tell_workflow(
+    place: &Place,
+    workflow: WorkflowName,
+    word: WorkflowWord,
+    signed: Signed,
+) -> Result<(), Failure> {
+    let said = signed.into();
+    let word = Word::Workflow {
+        workflow,
+        word,
+        said,
+    };
+    tell::tell(place, word).await
+}
+
 async fn begin(place: &Place, start: &StartWorkflow) -> Result<(), Failure> {
     let begun = Control::find(place).await?.start(start).await?;
     let state = match (begun.new, &begun.outcome) {
@@ -260,19 +295,30 @@ async fn list(place: &Place, wanted: List) -> Result<(), Failure> {
     query.workflow = workflow;
     query.labels.extend(labels);
     let control = Control::find(place).await?;
+    let is_all = query == ExecutionQuery::all();
+    let none = |of_all| if is_all { of_all } else { "no execution fits" };
     if ended {
         let mut all = control.ended_executions().await?;
         all.retain(|ended| query.names(&ended.id, &ended.live));
-        return Ok(say_list(&all, json, "no ended execution is kept", states)?);
+        return Ok(say_list(
+            &all,
+            json,
+            none("no ended execution is kept"),
+            states,
+        )?);
     }
     let all = control.executions(&query).await?;
+    if !json {
+        let drained = control.drained().await?.into_iter();
+        say_all(drained.map(|it| format!("{} is drained by {}", it.workflow, it.said.by)));
+    }
     let lines = |execution: &Execution| {
         let waits = execution.waits();
         let waits = waits
             .map(|(machine, wait)| format!("  {:<12} {}", machine.name.as_str(), waits_for(wait)));
         std::iter::once(heading(execution)).chain(waits).collect()
     };
-    Ok(say_list(&all, json, "no execution is live", lines)?)
+    Ok(say_list(&all, json, none("no execution is live"), lines)?)
 }
 
 async fn explain(place: &Place, id: &ExecutionId, json: bool) -> Result<(), Failure> {

@@ -11,7 +11,8 @@ use control_plane::{
     prelude::Problems,
     strategist::GroupOutcome,
     workflow::{
-        Ended, Execution, ExecutionId, ExecutionPage, ExecutionQuery, ScheduleState, WatchState,
+        Drained, Ended, Execution, ExecutionId, ExecutionPage, ExecutionQuery, ScheduleState,
+        WatchState,
     },
 };
 use http_body_util::Full;
@@ -195,13 +196,13 @@ impl Control {
         self.call(Method::POST, "executions", body.into()).await
     }
 
-    /// Returns all live executions that the query asks for, from its page to the last one, in the largest pages.
+    /// Returns all live executions that the query asks for, from its page to the last one.
     ///
     /// # Errors
     /// See [`Error`].
     pub async fn executions(&self, query: &ExecutionQuery) -> Result<Vec<Execution>, Error> {
         let mut all = Vec::new();
-        let mut next = Some(query.clone().limit(ExecutionQuery::MAX_LIMIT));
+        let mut next = Some(query.clone());
         while let Some(query) = next {
             let body = serde_json::to_vec(&query).map_err(|source| self.garbled(source))?;
             let page = self.call(Method::POST, "executions/list", body.into());
@@ -227,6 +228,14 @@ impl Control {
     /// See [`Error`].
     pub async fn ended_executions(&self) -> Result<Vec<Ended>, Error> {
         self.call(Method::GET, "ended", Bytes::new()).await
+    }
+
+    /// Returns the workflows that are drained.
+    ///
+    /// # Errors
+    /// When no control plane answers, or it refuses the question.
+    pub async fn drained(&self) -> Result<Vec<Drained>, Error> {
+        self.call(Method::GET, "drained", Bytes::new()).await
     }
 
     /// Returns all schedules.

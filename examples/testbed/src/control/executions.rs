@@ -12,7 +12,7 @@ use control_plane::{
     model::AssetId,
     sdk::{Problems, with_causes},
     workflow::{
-        CauseOfWait, Ended, Entry, Execution, ExecutionId, ExecutionPage, ExecutionQuery,
+        CauseOfWait, Drained, Ended, Entry, Execution, ExecutionId, ExecutionPage, ExecutionQuery,
         MachineName, Operation, Outcome, Say, ScheduleState, Start, StateName, WatchState,
     },
 };
@@ -142,6 +142,7 @@ pub(super) fn routes() -> Router<Shared> {
         .route("/executions/list", post(executions))
         .route("/executions/{id}", get(execution))
         .route("/ended", get(ended))
+        .route("/drained", get(drained))
         .route("/schedules", get(schedules))
         .route("/watches", get(watches))
 }
@@ -200,6 +201,10 @@ async fn ended(State(shared): State<Shared>) -> Answer<Vec<Ended>> {
     }
     all.sort_by_key(|ended| ended.ended);
     Ok(Json(all))
+}
+
+async fn drained(State(shared): State<Shared>) -> Answer<Vec<Drained>> {
+    Ok(Json(shared.handle.drained().await?))
 }
 
 async fn execution(State(shared): State<Shared>, Path(id): Path<String>) -> Answer<Shown> {

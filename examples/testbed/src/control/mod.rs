@@ -19,7 +19,7 @@ use control_plane::{
     model::{AssetId, Digest},
     prelude::Problems,
     strategist::{Command, Rollout, View},
-    workflow::ExecutionId,
+    workflow::{ExecutionId, WorkflowName, WorkflowWord},
 };
 use serde::{Deserialize, Serialize};
 
@@ -133,6 +133,15 @@ pub enum Word {
         id: ExecutionId,
         /// What it is told.
         word: WordToExecution,
+        /// Name and reason given by the operator.
+        said: Said,
+    },
+    /// Drains a workflow, or resumes it.
+    Workflow {
+        /// The workflow.
+        workflow: WorkflowName,
+        /// What it is told.
+        word: WorkflowWord,
         /// Name and reason given by the operator.
         said: Said,
     },
