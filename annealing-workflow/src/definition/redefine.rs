@@ -32,9 +32,10 @@ pub enum RedefineError {
 }
 
 impl Workflow {
-    /// The workflow with the definition of `new`, and the position in it, for an execution that is at `position` with calls
-    /// in flight of the machines `in_flight`. Each machine and its state have to be there under their names. The machines
-    /// keep their numbers; those that are new have the numbers after them.
+    /// The workflow with the definition of `new`, and the position in it, for an execution that is at `position`, in which
+    /// the machines `begun` have begun and calls of those `in_flight` are in flight. Each machine has to be there under its
+    /// name, and each that has begun also its state; the others are in their new first states. The machines keep their
+    /// numbers; those that are new have the numbers after them.
     ///
     /// All states that can be reached from the position are explored.
     ///
@@ -44,6 +45,7 @@ impl Workflow {
         &self,
         new: &Self,
         position: &Position,
+        begun: &[MachineNo],
         in_flight: &[MachineNo],
     ) -> Result<(Self, Position), RedefineError> {
         let mut states = Position::first(new.len());
@@ -51,6 +53,9 @@ impl Workflow {
             let name = &self.machine(machine).name;
             let there = new.machine_no(name);
             let there = there.ok_or_else(|| RedefineError::NoMachine(name.clone()))?;
+            if !begun.contains(&machine) {
+                continue;
+            }
             let state = self.state(machine, position.state(machine));
             let state = new.state_no(there, state).ok_or_else(|| {
                 let (machine, state) = (name.clone(), state.clone());

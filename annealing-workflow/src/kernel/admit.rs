@@ -148,7 +148,7 @@ impl Lane {
                     step.rare.claims.extend(kept);
                 }
                 match id.is_start() {
-                    true => self.begin_started(now, id),
+                    true => self.begin_with(now, id, waits),
                     false => self.attempt(now, id, waits, out),
                 }
             }
@@ -162,6 +162,17 @@ impl Lane {
                 self.park(now, id, key);
             }
         }
+    }
+
+    /// Begins an execution that has all claims of its start. Nothing of it is called before the rate is durable that it
+    /// has taken (`waits`).
+    fn begin_with(&mut self, now: Now, id: StepId, waits: bool) {
+        let next = CommitNo(self.commit.0 + 1);
+        let execution = self.live.get_mut(&id.execution);
+        if let Some(execution) = execution.filter(|_| waits) {
+            execution.started_in = next;
+        }
+        self.begin_started(now, id);
     }
 
     /// Lets a step wait for a claim. Its age counts on.

@@ -303,8 +303,21 @@ impl Lane {
         if let Phase::Dispatching(call) | Phase::Settling(call) = phase {
             self.drop_call(call, out);
         }
+        self.leave_made(id);
         self.rest(now, id);
         self.changed(id);
+    }
+
+    /// Counts an action that is withdrawn after its edit was made: if it begins again, its edit is another one.
+    fn leave_made(&mut self, id: StepId) {
+        let Some(execution) = self.live.get_mut(&id.execution) else {
+            return;
+        };
+        let step = execution.steps.at_mut(id.machine);
+        if let Some(step) = step.filter(|it| it.edit.is_pending() && !it.edit.may_come()) {
+            step.transitions += 1;
+            execution.transitions += 1;
+        }
     }
 
     /// Whether a step is in an attempt whose call has not been made yet.

@@ -9,7 +9,7 @@ use control_plane_runtime::StoredWait;
 use plugin_sdk::{Claim, Key, Mono, Now};
 
 use super::{
-    Bug, Lane,
+    Bug, CommitNo, Lane,
     event::{Effects, Record},
 };
 use crate::record::RateRecord;
@@ -22,8 +22,8 @@ const MANY: usize = 64;
 /// The rates in the store.
 #[derive(Debug, Default)]
 pub(super) struct WrittenRates {
-    /// The arrival time that is written for each key.
-    arrivals: BTreeMap<Key, Mono>,
+    /// The arrival time that is written for each key, and the commit with it.
+    arrivals: BTreeMap<Key, (Mono, CommitNo)>,
     /// Number of keys at which free ones are removed next.
     many: usize,
 }
@@ -34,7 +34,9 @@ impl WrittenRates {
         if self.arrivals.len() < self.many.max(MANY) {
             return Vec::new();
         }
-        let free = self.arrivals.extract_if(.., |_, arrival| *arrival <= now);
+        let free = self
+            .arrivals
+            .extract_if(.., |_, (arrival, _)| *arrival <= now);
         let free = free.map(|(key, _)| key).collect();
         self.many = self.arrivals.len() * 2;
         free
@@ -43,27 +45,23 @@ impl WrittenRates {
 
 impl Lane {
     /// Goes on with stored rates. Those that are free are removed.
-    pub(super) fn restore_rates(
-        &mut self,
-        now: Now,
-        stored: Vec<(Key, RateRecord)>,
-        out: &mut Effects,
-    ) {
-        for (key, record) in stored {
+    pub(super) fn restore_rates(&mut self, now: Now, stored: Vec<RateRecord>, out: &mut Effects) {
+        for record in stored {
+            let key = Key::from(record.key.as_str());
             let arrival = record.used_up_to.ends_at(now);
             if arrival <= now.mono {
                 out.records.push(Record::Rate(key, None));
             } else if !self.planted(Bug::CountInLayer) {
                 self.claims.rates.restore(&key, arrival);
-                self.rates.arrivals.insert(key, arrival);
+                self.rates.arrivals.insert(key, (arrival, self.durable));
             }
         }
     }
 
-    /// Writes how far the rates among these claims are used up, which were just taken. Returns whether the attempt has to
-    /// wait until that is durable.
+    /// Writes how far the rates among these claims are used up, which were just taken. Returns whether what has taken them
+    /// has to wait until that is durable.
     pub(super) fn write_rates(&mut self, now: Now, taken: &[Claim], out: &mut Effects) -> bool {
-        let mut rises = false;
+        let mut waits = false;
         for claim in taken {
             let Claim::Rate(key, quota) = claim else {
                 continue;
@@ -71,12 +69,10 @@ impl Lane {
             let Some(arrival) = self.claims.rates.arrival(key) else {
                 continue;
             };
-            if self
-                .rates
-                .arrivals
-                .get(key)
-                .is_some_and(|written| *written >= arrival)
+            if let Some((written, commit)) = self.rates.arrivals.get(key)
+                && *written >= arrival
             {
+                waits |= *commit > self.durable;
                 continue;
             }
             let ahead = if quota.every < AHEAD {
@@ -88,11 +84,16 @@ impl Lane {
             let used_up_to = StoredWait::new(now, arrival.since(now.mono));
             let free = self.rates.tidy(now.mono).into_iter();
             out.records.extend(free.map(|key| Record::Rate(key, None)));
-            let record = Box::new(RateRecord { used_up_to });
+            let of = key.0.to_string();
+            let record = Box::new(RateRecord {
+                key: of,
+                used_up_to,
+            });
             out.records.push(Record::Rate(key.clone(), Some(record)));
-            self.rates.arrivals.insert(key.clone(), arrival);
-            rises = true;
+            let commit = CommitNo(self.commit.0 + 1);
+            self.rates.arrivals.insert(key.clone(), (arrival, commit));
+            waits = true;
         }
-        rises
+        waits
     }
 }

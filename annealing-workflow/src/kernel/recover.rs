@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plugin_sdk::{
-    Class, FencingToken, Key, Mono, Now,
+    Class, FencingToken, Mono, Now,
     operation::{AssetRun, ExecutionId},
     workflow::{MachineName, WorkflowName},
 };
@@ -62,8 +62,8 @@ pub struct Recovered {
     pub watches: Vec<RecoveredWatch>,
     /// The workflows that are drained.
     pub drained: BTreeMap<WorkflowName, Said>,
-    /// How far rates are used up, each with the key of its claims.
-    pub rates: Vec<(Key, RateRecord)>,
+    /// How far rates are used up.
+    pub rates: Vec<RateRecord>,
     /// Digests of the definitions that are stored.
     pub definitions: Vec<Digest>,
 }

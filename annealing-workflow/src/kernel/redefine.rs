@@ -1,10 +1,10 @@
 //! Another definition for a live execution.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use plugin_sdk::{
     Now,
-    workflow::{Action, Guard},
+    workflow::{Action, Guard, MachineName, StateName, Task},
 };
 
 use super::{
@@ -81,10 +81,17 @@ impl Lane {
         let registered = registered.ok_or_else(|| {
             refused("no workflow of this name is registered; start a program that has it")
         })?;
-        let begun = execution.steps.iter();
-        let begun = begun.filter(|(_, step)| step.phase != Phase::Rests);
+        if let Some(machine) = execution.made_by_others(registered) {
+            let why = format!(
+                "other actions of the new definition make the edits that `{machine}` has gathered; give the word when they \
+                 are made"
+            );
+            return Err(refused(&why));
+        }
+        let under_way = execution.steps.iter();
+        let under_way = under_way.filter(|(_, step)| step.phase != Phase::Rests);
         let (same, changed): (Vec<_>, Vec<_>) =
-            begun.partition(|(machine, _)| execution.has_same_action(registered, *machine));
+            under_way.partition(|(machine, _)| execution.has_same_action(registered, *machine));
         if let Some((machine, _)) = changed.iter().find(|(_, step)| self.is_open(step))
             && !self.planted(Bug::RedefineInFlight)
         {
@@ -97,10 +104,11 @@ impl Lane {
             return Err(refused(&why));
         }
         let numbers = |steps: &[(MachineNo, &Step)]| steps.iter().map(|(it, _)| *it).collect();
+        let begun: Vec<_> = execution.steps.machines().collect();
         let in_flight: Vec<_> = numbers(&same);
         let (workflow, position) = execution
             .workflow
-            .redefined(registered, &execution.position, &in_flight)
+            .redefined(registered, &execution.position, &begun, &in_flight)
             .map_err(|why| refused(&why.to_string()))?;
         match workflow == execution.workflow {
             true => Err(refused("it keeps to that definition already")),
@@ -125,9 +133,19 @@ impl Lane {
         }
     }
 
-    /// Lets the action of a step rest of which nothing is in flight, so that another one begins in its place.
+    /// Lets the action of a step rest of which nothing is in flight, so that another one begins in its place. What the old one
+    /// has done does not count for the new one.
     fn begin_anew(&mut self, now: Now, id: StepId, out: &mut Effects) {
         self.take_back(now, id);
+        self.suspect_answered(id);
+        let execution = self.live.get_mut(&id.execution);
+        if let Some(execution) = execution
+            && let state = execution.state_name(id.machine).clone()
+            && let Some(step) = execution.steps.at_mut(id.machine)
+            && let Some(begun) = step.rare.begun.get_mut(&state)
+        {
+            *begun -= 1;
+        }
         if let Some(Phase::Dispatching(call)) = self.step_of(id).map(|step| &step.phase) {
             let call = *call;
             self.calls.remove(&call);
@@ -139,6 +157,16 @@ impl Lane {
 }
 
 impl Execution {
+    /// A machine whose gathered edits, which are not made yet, are made by other actions of another definition.
+    fn made_by_others(&self, other: &Workflow) -> Option<&MachineName> {
+        let gathered = self
+            .steps
+            .iter()
+            .filter(|(_, step)| step.edit.is_gathered());
+        let mut names = gathered.map(|(machine, _)| self.machine_name(machine));
+        names.find(|name| makers(&self.workflow, name) != makers(other, name))
+    }
+
     /// Whether a machine would do the same in its present state by another definition. The guard may be another one.
     fn has_same_action(&self, other: &Workflow, machine: MachineNo) -> bool {
         let there = other.machine_no(self.machine_name(machine));
@@ -149,4 +177,18 @@ impl Execution {
         let unguarded = |action: &Action| action.clone().when(Guard::always());
         self.action(machine).map(unguarded) == action.map(unguarded)
     }
+}
+
+/// The actions that make what a machine has gathered, by machine and state.
+fn makers(workflow: &Workflow, gatherer: &MachineName) -> BTreeSet<(MachineName, StateName)> {
+    let machines = workflow.definition().machines.iter();
+    let actions = machines.flat_map(|machine| {
+        let actions = machine.actions.iter();
+        actions.map(move |(state, action)| (&machine.name, state, &action.task))
+    });
+    let makes =
+        |task: &Task| matches!(task, Task::Edit { machines } if machines.contains(gatherer));
+    let makers = actions.filter(|(.., task)| makes(task));
+    let makers = makers.map(|(machine, state, _)| (machine.clone(), state.clone()));
+    makers.collect()
 }

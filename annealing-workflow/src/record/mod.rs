@@ -15,7 +15,7 @@
 //! | `workflow-watch/{p}/{asset}` | the state of a watch: [`WatchRecord`](crate::watch::WatchRecord) | when its asset is turned down, or is gone and that is acknowledged |
 //! | `workflow-watched/{p}/{watch} {asset}` | what a watch knows of an asset: [`WatchedRecord`](crate::watch::WatchedRecord) | when nothing of it waits or runs |
 //! | `workflow-changed/{p}/{id}` | the assets that a run of a watch is about | with the execution |
-//! | `workflow-rate/{p}/{key}` | how far a rate of claims is used up | some time after it is free |
+//! | `workflow-rate/{p}/{digest}` | how far a rate of claims is used up | some time after it is free |
 //! | `workflow-drained/{p}/{workflow}` | the word by which no execution of a workflow begins | when it is resumed |
 //! | `workflow-log/{p}/{id} {n}` | log entries of one commit, from the number n on | with the execution |
 //! | `workflow-feed/{p}/{fence}-{n}-{part}` | the log entries of one commit, of all executions | after seven days |
@@ -43,6 +43,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::definition::Outcome;
 
+pub(crate) use self::log::LogLength;
 pub use self::{
     execution::{Ended, Live, Origin, Said},
     feed::{FeedPosition, FeedRecord, ListenerRecord, Subject, Told},
@@ -71,15 +72,24 @@ impl StoreRecord for DrainRecord {
     const KIND: &'static str = "workflow-drained";
 }
 
-/// How far a rate of claims is used up: the name of the record is the key of the claims.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// How far a rate of claims is used up. Keys of claims may be long, so the name of the record is a digest of the key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RateRecord {
+    /// The key of the claims.
+    pub key: String,
     /// The theoretical arrival time of the next claim, by the generic cell rate algorithm, or up to a second more.
     pub used_up_to: StoredWait,
 }
 
 impl StoreRecord for RateRecord {
     const KIND: &'static str = "workflow-rate";
+}
+
+impl RateRecord {
+    /// The name of the record of a key.
+    pub fn name(key: &str) -> String {
+        Digest::of(key.as_bytes()).to_string()
+    }
 }
 
 /// The input of an execution, as JSON.

@@ -20,7 +20,7 @@ use crate::{
     definition::Workflow,
     kernel::{Recovered, RecoveredExecution, RecoveredWatch},
     record::{
-        Changed, DrainRecord, Input, KeyRecord, LaneRecord, Live, LogRecord, Output, RateRecord,
+        Changed, DrainRecord, Input, KeyRecord, LaneRecord, Live, LogLength, Output, RateRecord,
         StepRecord,
     },
     watch::{WatchRecord, WatchedRecord},
@@ -67,7 +67,7 @@ pub(super) async fn recovered<R: Runtime>(
     let mut rates = Vec::new();
     for (name, stored) in record::load_all::<RateRecord>(store, partition).await? {
         rewrites.note(partition, &name, &stored);
-        rates.push((name.as_str().into(), stored.value));
+        rates.push(stored.value);
     }
     Ok(Recovered {
         next: lane.map_or(1, |lane| lane.value.next),
@@ -169,7 +169,7 @@ pub(super) async fn executions<R: Runtime>(
     let (store, partition) = (&*workflows.store, &workflows.partition);
     let ids: BTreeSet<String> = live.iter().map(|(id, ..)| id.to_string()).collect();
     // Only the numbers of entries are kept: the log of an execution may be long.
-    let entries = |stored: Stored<LogRecord>| stored.value.0.len() as u32;
+    let entries = |stored: Stored<LogLength>| stored.value.0.len() as u32;
     let keys = live.iter().filter_map(|(id, _, live)| key_of(id, live));
     let keys = keys.collect();
     // While rows of one kind are decoded, those of another are read.

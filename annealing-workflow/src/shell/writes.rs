@@ -9,7 +9,7 @@ use prodspec_model::{Digest, PartitionId};
 use crate::{
     definition::Workflow,
     kernel::Record,
-    record::{Ended, InboxRecord, Input, KeyRecord, Live, LogRecord, StepRecord},
+    record::{Ended, InboxRecord, Input, KeyRecord, Live, LogRecord, RateRecord, StepRecord},
     watch::WatchedRecord,
 };
 
@@ -67,7 +67,9 @@ pub(super) fn writes(
             let name = WatchedRecord::name(&watch, &asset);
             rewrites.put_or_delete(partition, &name, watched.as_deref())?
         }
-        Record::Rate(key, rate) => rewrites.put_or_delete(partition, &key.0, rate.as_deref())?,
+        Record::Rate(key, rate) => {
+            rewrites.put_or_delete(partition, &RateRecord::name(&key.0), rate.as_deref())?
+        }
         Record::Drained(workflow, drain) => {
             rewrites.put_or_delete(partition, workflow.as_str(), drain.as_deref())?
         }

@@ -173,6 +173,36 @@ fn r32_rate_holds_over_owners() {
 }
 
 #[test]
+fn r32_call_waits_until_the_rate_that_it_takes_is_durable() {
+    let workflow = Workflow::new("w")
+        .machine(Machine::calls("a", "a"))
+        .ends_well(is("a", "done"))
+        .build()
+        .unwrap();
+    let settings = Settings {
+        workflows: [(workflow.name().clone(), workflow)].into(),
+        functions: [("a".into(), function("a", Repeat::Safe, Guard::Advisory))].into(),
+        dispatches: true,
+        ..Settings::default()
+    };
+    let quota = Quota::new(2, Duration::from_millis(10));
+    let rate = |request: &DispatchRequest| of_steps(request, Claim::Rate("r".into(), quota));
+    let mut world = World::with_settings(settings);
+    for key in ["1", "2"] {
+        world.start("w", key);
+    }
+    world.dispatched_once(DispatchRequest::go);
+    world.sync();
+    world.dispatched(rate);
+    assert!(
+        world.called().is_empty(),
+        "the second rides on the row of the first"
+    );
+    world.sync();
+    assert_eq!(world.called(), ["a", "a"]);
+}
+
+#[test]
 fn r32_fast_rate_is_written_ahead_and_not_with_each_attempt() {
     let quota = Quota::new(1, Duration::from_millis(10));
     let rate = |request: &DispatchRequest| of_steps(request, Claim::Rate("r".into(), quota));
@@ -185,7 +215,7 @@ fn r32_fast_rate_is_written_ahead_and_not_with_each_attempt() {
         world.answer("a", done());
         world.sync();
         world.pass(Duration::from_millis(10));
-        written.push(world.stored.rates.values().next().copied());
+        written.push(world.stored.rates.values().next().cloned());
     }
     written.dedup();
     assert_eq!(written.len(), 3, "{written:?}");

@@ -426,3 +426,25 @@ fn r34_edit_that_may_have_been_made_is_tried_seldom_and_ends_by_a_word() {
     }
     assert_eq!(world.outcome("schema", "3"), Some(Outcome::Failed));
 }
+
+/// The edit of the action that was withdrawn is put back. If the action begins again, its edit is another one.
+#[test]
+fn r34_edit_of_an_action_that_begins_again_after_a_cancel_is_made_again() {
+    let mut world = migration();
+    let ask = |world: &mut World| {
+        world.answer("set-schema", Ok(edit("version", 2, 3).done()));
+        world.sync();
+        let made = world.edited(made());
+        world.sync();
+        made.edit.id
+    };
+    let first = ask(&mut world);
+    let id = world.start("schema", "3");
+    world.say(&id, Say::Cancel);
+    world.sync();
+    world.edited(made());
+    assert!(world.outcome("schema", "3").is_some());
+    world.reopen(&id, &["fill"]);
+    world.sync();
+    assert_ne!(ask(&mut world), first);
+}

@@ -204,3 +204,80 @@ fn r42_only_registered_workflows_have_a_new_definition() {
         "no workflow of this name is registered; start a program that has it"
     );
 }
+
+#[test]
+fn r42_machine_that_has_not_begun_is_in_its_new_first_state() {
+    let prepared = Machine::new("open", "preparing")
+        .on("preparing", Action::calls("warm").leads("done", "waiting"))
+        .on("waiting", Action::calls("open").when(is("go", "yes")));
+    let next = of([
+        Machine::calls("load", "load"),
+        Machine::asks("go", "Open?", ["yes"]).when(is("load", "done")),
+        prepared,
+    ]);
+    let (mut world, id) = begun(next);
+    world.answer("load", done());
+    world.sync();
+    world.crash();
+    assert_eq!(world.say(&id, Say::Redefine), Reply::Taken);
+    world.sync();
+    for _ in 0..2 {
+        assert_eq!(world.called(), ["warm"]);
+        let open = &world.shown("w", "1").machines[2];
+        assert_eq!(open.state.as_str(), "preparing");
+        world.crash();
+        world.pass(Duration::from_secs(70));
+        world.sync();
+    }
+}
+
+#[test]
+fn r42_action_that_begins_anew_has_not_begun_before() {
+    let go = |question| {
+        let asks = Action::asks(question, ["yes"]).at_most(1);
+        Machine::new("go", "waiting").on("waiting", asks)
+    };
+    let open = || Machine::calls("open", "open").when(is("go", "yes"));
+    let of = |question| {
+        let bad = is("go", "expired");
+        let workflow = Workflow::new("w").machines([go(question), open()]);
+        let workflow = workflow.ends_well(is("open", "done")).ends_badly(bad);
+        workflow.build().unwrap()
+    };
+    let mut world = World::new([of("Open?")], [keyed("open")]);
+    let id = world.start("w", "1");
+    world.sync();
+    world.with_workflow(of("Open now?"));
+    world.crash();
+    assert_eq!(world.say(&id, Say::Redefine), Reply::Taken);
+    world.say(&id, Say::answer("go", "yes"));
+    world.sync();
+    assert_eq!(world.called(), ["open"]);
+}
+
+#[test]
+fn r42_gathered_edits_are_made_before_another_action_makes_them() {
+    let of = |editor: &str| {
+        Workflow::new("w")
+            .machine(Machine::calls("plan", "set-schema").gathers())
+            .machine(Machine::asks("go", "Go?", ["yes"]).when(is("plan", "done")))
+            .machine(Machine::edits(editor, ["plan"]).when(is("go", "yes")))
+            .ends_well(is(editor, "done"))
+            .ends_badly(any([is("plan", "failed"), is(editor, "failed")]))
+    };
+    let keeps = Machine::waits("apply", Duration::from_secs(1)).when(is("other", "done"));
+    let next = of("other").machine(keeps).build().unwrap();
+    let set_schema = super::edits::editor("set-schema");
+    let mut world = World::new([of("apply").build().unwrap()], [set_schema]);
+    let id = world.start("w", "1");
+    world.sync();
+    let answer = super::edits::edit("version", 2, 3);
+    world.answer("set-schema", Ok(answer.done()));
+    world.sync();
+    world.with_workflow(next);
+    world.crash();
+    assert_eq!(
+        refusal(&world.say(&id, Say::Redefine)),
+        "other actions of the new definition make the edits that `plan` has gathered; give the word when they are made"
+    );
+}

@@ -116,7 +116,7 @@ impl Stored {
             schedules: self.schedules.clone().into_iter().collect(),
             watches: self.recovered_watches(sealed),
             drained: self.drained.clone(),
-            rates: self.rates.clone().into_iter().collect(),
+            rates: self.rates.values().cloned().collect(),
             definitions: self.definitions.keys().copied().collect(),
         }
     }
