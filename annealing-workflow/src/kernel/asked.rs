@@ -7,7 +7,11 @@ use plugin_sdk::{
 use prodspec_model::{AssetId, operation::Operation};
 use serde::{Deserialize, Serialize};
 
-use super::{drain::WorkflowWord, intended::ScheduleWord, refused::Refused, say::Say};
+use super::{
+    intended::ScheduleWord,
+    refused::Refused,
+    say::{Say, WorkflowWord},
+};
 use crate::record::Answered;
 
 /// What a process asks of the owner.

@@ -1,41 +1,19 @@
 //! Workflows of which nothing new begins: what is live goes on, and what is started meanwhile waits.
 
-use std::fmt;
-
 use control_plane_store::records::By;
 use plugin_sdk::{Now, workflow::WorkflowName};
-use serde::{Deserialize, Serialize};
 
 use super::{
     Lane,
     event::{Effects, Record, Reply},
     refused::Refused,
+    say::WorkflowWord,
     state::{Execution, Phase, StepId},
 };
 use crate::{
     record::{DrainRecord, Entry, Said, Subject, What},
     view::Drained,
 };
-
-/// A word for a workflow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum WorkflowWord {
-    /// No execution of the workflow begins until it is resumed. Those that have begun go on, those that are started wait.
-    Drain,
-    /// Ends a drain.
-    Resume,
-}
-
-impl fmt::Display for WorkflowWord {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Drain => "drain",
-            Self::Resume => "resume",
-        })
-    }
-}
 
 impl Lane {
     /// Takes a word for a workflow: a registered one, or one of a live execution, as operations are.

@@ -17,10 +17,9 @@ use prodspec_model::{AssetId, Digest, Incarnation, IncarnationNo, snapshot::Chan
 use serde_json::{Map, Value};
 
 use super::{
-    drain::WorkflowWord,
     intended::{Intended, ScheduleWord},
     refused::Refused,
-    say::Say,
+    say::{Say, WorkflowWord},
 };
 use crate::{
     cron::ScheduleRecord,

@@ -73,7 +73,6 @@ use self::{
 };
 pub use self::{
     asked::Asked,
-    drain::WorkflowWord,
     event::{
         Call, CallNo, Command, CommitNo, Effects, Event, Made, PreparedEdit, Record, Reply,
         ReplyNo, Run, SettleRequest, Settlement,
@@ -81,7 +80,7 @@ pub use self::{
     intended::{Intended, ScheduleWord},
     recover::{Recovered, RecoveredExecution},
     refused::Refused,
-    say::{Say, Settled},
+    say::{Say, Settled, WorkflowWord},
     state::StepId,
     watch::RecoveredWatch,
 };

@@ -10,7 +10,10 @@ use plugin_sdk::{
 use prodspec_model::AssetId;
 use serde::{Deserialize, Serialize};
 
-use super::{drain::WorkflowWord, intended::ScheduleWord, say::Say};
+use super::{
+    intended::ScheduleWord,
+    say::{Say, WorkflowWord},
+};
 
 /// Why a command does not fit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! Words for live executions.
+//! Words for live executions and for workflows.
 
 use plugin_sdk::workflow::{MachineName, StateName};
 use serde::{Deserialize, Serialize};
@@ -115,5 +115,25 @@ impl std::fmt::Display for Say {
                     .try_for_each(|machine| write!(f, " {machine}"))
             }
         }
+    }
+}
+
+/// A word for a workflow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum WorkflowWord {
+    /// No execution of the workflow begins until it is resumed. Those that have begun go on, those that are started wait.
+    Drain,
+    /// Ends a drain.
+    Resume,
+}
+
+impl std::fmt::Display for WorkflowWord {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Drain => "drain",
+            Self::Resume => "resume",
+        })
     }
 }

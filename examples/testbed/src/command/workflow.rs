@@ -17,7 +17,7 @@ use super::{
     tell::{self, Signed},
 };
 use crate::{
-    control::{Shown, StartWorkflow, Word, WordToExecution, client::Control},
+    control::{Shown, StartWorkflow, Word, WordToExecution, WordToWorkflow, client::Control},
     place::Place,
     program::Failure,
     voice::{say, say_all, say_json, say_list},
@@ -30,30 +30,7 @@ const NAMED: usize = 5;
 #[derive(Debug, Clone, clap::Subcommand)]
 pub enum Verb {
     /// Start an execution of a workflow, or find the one that the same key has started.
-    Start {
-        /// Name of the workflow. With `--operation`: a name for the operation.
-        workflow: WorkflowName,
-        /// Key of the start: the same key is the same execution. Default: every start is a new execution.
-        #[arg(long)]
-        key: Option<String>,
-        /// Input of the execution, as JSON.
-        #[arg(long, value_parser = json::<Value>)]
-        input: Option<Value>,
-        /// An operation to run, as JSON. It needs a key.
-        #[arg(long, value_parser = json::<Box<Operation>>)]
-        operation: Option<Box<Operation>>,
-        /// A label of the execution, such as `app=shop`, by which limits tell it apart. It may be given more than once. An
-        /// operation has labels of its own.
-        #[arg(
-            long = "label",
-            value_name = "KEY=VALUE",
-            value_parser = label,
-            conflicts_with = "operation"
-        )]
-        labels: Vec<(String, String)>,
-        #[command(flatten)]
-        signed: Signed,
-    },
+    Start(Begin),
     /// List the live executions in the order of their starts, and what each of them waits for.
     List(List),
     /// Show an execution, live or ended: its machines, what each of them waits for and why others do not begin, the log, and
@@ -178,6 +155,33 @@ pub struct List {
     json: bool,
 }
 
+/// What `workflow start` starts.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Begin {
+    /// Name of the workflow. With `--operation`: a name for the operation.
+    pub workflow: WorkflowName,
+    /// Key of the start: the same key is the same execution. Default: every start is a new execution.
+    #[arg(long)]
+    pub key: Option<String>,
+    /// Input of the execution, as JSON.
+    #[arg(long, value_parser = json::<Value>)]
+    pub input: Option<Value>,
+    /// An operation to run, as JSON. It needs a key.
+    #[arg(long, value_parser = json::<Box<Operation>>)]
+    pub operation: Option<Box<Operation>>,
+    /// A label of the execution, such as `app=shop`, by which limits tell it apart. It may be given more than once. An
+    /// operation has labels of its own.
+    #[arg(
+        long = "label",
+        value_name = "KEY=VALUE",
+        value_parser = label,
+        conflicts_with = "operation"
+    )]
+    pub labels: Vec<(String, String)>,
+    #[command(flatten)]
+    pub signed: Signed,
+}
+
 fn json<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
     serde_json::from_str(text)
 }
@@ -194,25 +198,7 @@ fn label(text: &str) -> Result<(String, String), String> {
 /// When no control plane is running, or it refuses the command.
 pub(super) async fn workflow(place: &Place, verb: Verb) -> Result<(), Failure> {
     let (id, word, signed) = match verb {
-        Verb::Start {
-            workflow,
-            key,
-            input,
-            operation,
-            labels,
-            signed,
-        } => {
-            let mut start = Start::of(workflow).input(input.unwrap_or_default());
-            start.key = key.map(Into::into);
-            start.labels = Arc::new(labels.into_iter().collect());
-            let said = signed.into();
-            let start = StartWorkflow {
-                start,
-                operation,
-                said,
-            };
-            return begin(place, &start).await;
-        }
+        Verb::Start(wanted) => return begin(place, wanted).await,
         Verb::List(wanted) => return list(place, wanted).await,
         Verb::Explain { id, json } => return explain(place, &id, json).await,
         Verb::Answer {
@@ -265,16 +251,24 @@ async fn tell_workflow(
     signed: Signed,
 ) -> Result<(), Failure> {
     let said = signed.into();
-    let word = Word::Workflow {
+    let told = WordToWorkflow {
         workflow,
         word,
         said,
     };
-    tell::tell(place, word).await
+    tell::tell(place, Word::Workflow(told)).await
 }
 
-async fn begin(place: &Place, start: &StartWorkflow) -> Result<(), Failure> {
-    let begun = Control::find(place).await?.start(start).await?;
+async fn begin(place: &Place, wanted: Begin) -> Result<(), Failure> {
+    let mut start = Start::of(wanted.workflow).input(wanted.input.unwrap_or_default());
+    start.key = wanted.key.map(Into::into);
+    start.labels = Arc::new(wanted.labels.into_iter().collect());
+    let start = StartWorkflow {
+        start,
+        operation: wanted.operation,
+        said: wanted.signed.into(),
+    };
+    let begun = Control::find(place).await?.start(&start).await?;
     let state = match (begun.new, &begun.outcome) {
         (true, _) => "started".to_owned(),
         (false, None) => "was started before by this key".to_owned(),

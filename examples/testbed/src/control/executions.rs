@@ -8,19 +8,20 @@ use axum::{
     routing::{get, post},
 };
 use control_plane::{
-    Explained, Handle,
+    By, Explained, Handle,
     model::AssetId,
     sdk::{Problems, with_causes},
     workflow::{
         CauseOfWait, Drained, Ended, Entry, Execution, ExecutionId, ExecutionPage, ExecutionQuery,
         MachineName, Operation, Outcome, Say, ScheduleState, Start, StateName, WatchState,
+        WorkflowName, WorkflowWord,
     },
 };
 use serde::{Deserialize, Serialize};
 
 use super::{
     Refusal, Said,
-    answer::{Answer, Peer, Shared, spoken},
+    answer::{Answer, Peer, Refused, Shared, spoken},
 };
 
 /// Number of ended executions that are read at once.
@@ -114,6 +115,32 @@ pub enum WordToExecution {
         /// The outcome, one of those that the action declares.
         outcome: StateName,
     },
+}
+
+/// A word for a workflow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WordToWorkflow {
+    /// The workflow.
+    pub workflow: WorkflowName,
+    /// What it is told.
+    pub word: WorkflowWord,
+    /// Name and reason given by the operator.
+    pub said: Said,
+}
+
+impl WordToWorkflow {
+    /// Gives the word. `by` finds out who gives it.
+    pub(super) async fn give(
+        self,
+        handle: &Handle,
+        by: impl Fn(Said) -> Result<By, Refusal>,
+    ) -> Result<(), Refused> {
+        let by = by(self.said)?;
+        Ok(handle
+            .say_to_workflow(&self.workflow, self.word, by)
+            .await?)
+    }
 }
 
 impl From<WordToExecution> for Say {

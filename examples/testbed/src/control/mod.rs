@@ -11,7 +11,7 @@ mod server;
 mod triggers;
 
 pub use answer::Stop;
-pub use executions::{Begun, Followed, Shown, StartWorkflow, WordToExecution};
+pub use executions::{Begun, Followed, Shown, StartWorkflow, WordToExecution, WordToWorkflow};
 pub use server::Server;
 
 use control_plane::{
@@ -19,7 +19,7 @@ use control_plane::{
     model::{AssetId, Digest},
     prelude::Problems,
     strategist::{Command, Rollout, View},
-    workflow::{ExecutionId, WorkflowName, WorkflowWord},
+    workflow::ExecutionId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -137,14 +137,7 @@ pub enum Word {
         said: Said,
     },
     /// Drains a workflow, or resumes it.
-    Workflow {
-        /// The workflow.
-        workflow: WorkflowName,
-        /// What it is told.
-        word: WorkflowWord,
-        /// Name and reason given by the operator.
-        said: Said,
-    },
+    Workflow(WordToWorkflow),
     /// Stops the control plane. Production goes on.
     Stop,
 }

@@ -209,14 +209,7 @@ async fn tell(
         Word::Execution { id, word, said } => {
             handle.say(&id, word.into(), by(said)?).await?;
         }
-        Word::Workflow {
-            workflow,
-            word,
-            said,
-        } => {
-            let by = by(said)?;
-            handle.say_to_workflow(&workflow, word, by).await?;
-        }
+        Word::Workflow(told) => told.give(&handle, by).await?,
         Word::Stop => stop.now(),
     }
     Ok(Json(()))
