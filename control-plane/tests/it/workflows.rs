@@ -11,8 +11,8 @@ use std::{
 
 use control_plane::workflow::{
     Answer, Definition, EffectKey, ExecutionId, FunctionInfo, FunctionRequest, Machine, Outcome,
-    Power, Ran, Repeat, Required, Requirement, Say, Start, WaitFor, What, Workflow, any, cancelled,
-    from_fn, is,
+    Power, Ran, Repeat, Required, Requirement, Say, Start, WaitFor, What, Workflow, WorkflowWord,
+    any, cancelled, from_fn, is,
 };
 
 use crate::{edits::dying::Dying, world::*};
@@ -172,6 +172,41 @@ async fn r42_live_execution_goes_on_with_the_definition_of_a_new_program() {
         .unwrap();
     let ended = handle.wait_execution(&id, LONG).await.unwrap();
     assert_eq!(ended.outcome, Outcome::Succeeded);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn r30_drained_workflow_begins_again_when_it_is_resumed_also_over_a_restart() {
+    let (dir, production, press) = (
+        tempfile::tempdir().unwrap(),
+        Production::default(),
+        Press::default(),
+    );
+    let running = build(dir.path(), &production, &press);
+    let handle = &running.handle;
+    handle.settle(LONG).await.unwrap();
+    let report = "report".into();
+    let drain = handle.say_to_workflow(&report, WorkflowWord::Drain, ann());
+    drain.await.unwrap();
+    let start = Start::of("report").key("monday");
+    let id = handle.start(start, ann()).await.unwrap().id;
+    let waits = async |handle: &Handle| {
+        let live = handle.execution(&id).await.unwrap().unwrap();
+        live.wait.map(|wait| wait.why)
+    };
+    let why = waits(handle).await.unwrap();
+    assert!(why.starts_with("`report` is drained by ann"), "{why}");
+    running.stop().await;
+
+    let running = build(dir.path(), &production, &press);
+    let handle = &running.handle;
+    handle.settle(LONG).await.unwrap();
+    assert_eq!(handle.drained().await.unwrap()[0].workflow, report);
+    assert_eq!(waits(handle).await, Some(why));
+    let resume = handle.say_to_workflow(&report, WorkflowWord::Resume, ann());
+    resume.await.unwrap();
+    asks(handle, &id, "go").await;
+    assert!(handle.drained().await.unwrap().is_empty());
     running.stop().await;
 }
 

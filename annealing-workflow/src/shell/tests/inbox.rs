@@ -9,7 +9,7 @@ use prodspec_model::{
 
 use super::{kept::rows, *};
 use crate::{
-    kernel::{Refused, ScheduleWord},
+    kernel::{Refused, ScheduleWord, WorkflowWord},
     record::{AnswerRecord, Answered, InboxRecord, Taken},
 };
 
@@ -102,6 +102,13 @@ async fn r30_standby_gets_the_answers_that_the_owner_would_give() {
             there,
             refused(handle.say_to_watch(&asset, word, by()).await)
         );
+        let season = "season".into();
+        let drain = WorkflowWord::Drain;
+        inbox.say_to_workflow(&season, drain, by()).await.unwrap();
+        let there = refused(inbox.say_to_workflow(&season, drain, by()).await);
+        let here = refused(handle.say_to_workflow(&season, drain, by()).await);
+        assert_eq!(there, here);
+        assert_eq!(handle.drained().await.unwrap().len(), 1);
         operations(&inbox, &handle).await;
         let (commands, answers) = waiting(&store).await;
         assert!(commands == 0 && answers > 10, "{commands} {answers}");

@@ -30,6 +30,7 @@ fn season_is_started_explained_answered_and_restarted() {
     refuses_words_that_do_not_fit(&town, id);
     is_paused_and_resumed(&town, id);
     is_listed_by_workflow_and_label(&town, id);
+    is_drained(&town);
     let waits = [
         "go           waiting",
         "undo-posters",
@@ -111,6 +112,24 @@ fn is_paused_and_resumed(town: &Shell, id: &str) {
     assert!(!listed.contains(", paused by "), "{listed}");
     let words = ["the curtain is stuck", "resume, by ", "the curtain moves"];
     explains(town, id, &words);
+}
+
+/// Drains a workflow, and ends that.
+fn is_drained(town: &Shell) {
+    let why = ["--why", "the press is replaced"];
+    let tell = |verb: &str, name: &str| {
+        let word = [&["workflow", verb, name][..], &why].concat();
+        town.say(&word)
+    };
+    assert!(tell("drain", "season").good);
+    let listed = town.say(&["workflow", "list"]).text;
+    assert!(listed.starts_with("season is drained by "), "{listed}");
+    assert!(listed.contains("the press is replaced"), "{listed}");
+    let unknown = tell("drain", "seson");
+    assert!(!unknown.good && unknown.text.contains("no workflow is named seson"));
+    assert!(tell("undrain", "season").good);
+    let listed = town.say(&["workflow", "list"]).text;
+    assert!(!listed.contains("is drained by"), "{listed}");
 }
 
 /// Lists the only live execution by what it is, and by what it is not.
