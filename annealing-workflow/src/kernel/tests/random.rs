@@ -32,6 +32,8 @@ enum Act {
     /// The next owner has the other definition of the season.
     Deploy(bool),
     Redefine(u8),
+    /// Seasons are drained, or begin again.
+    Drain(bool),
     /// The dispatch stack answers all questions, or delays all.
     Dispatch(bool),
     Probe(u8),
@@ -72,6 +74,7 @@ fn act() -> impl Strategy<Value = Act> {
         1 => (arbitrary::any::<u8>(), arbitrary::any::<u8>()).prop_map(|(which, machine)| Act::Skip(which, machine)),
         1 => arbitrary::any::<bool>().prop_map(Act::Deploy),
         2 => arbitrary::any::<u8>().prop_map(Act::Redefine),
+        1 => arbitrary::any::<bool>().prop_map(Act::Drain),
         6 => (0..5_u8).prop_map(|delays| Act::Dispatch(delays > 0)),
         2 => arbitrary::any::<u8>().prop_map(Act::Probe),
         2 => (0..3_u8).prop_map(|ends| Act::Lease(ends > 0)),
@@ -243,6 +246,8 @@ impl Judged {
                 self.world.crash();
             }
             Act::Redefine(which) => self.say(*which, Say::Redefine),
+            Act::Drain(true) => self.season(WorkflowWord::Drain),
+            Act::Drain(false) => self.season(WorkflowWord::Resume),
             Act::Dispatch(true) => self.world.dispatched(dispatch),
             Act::Dispatch(false) => self.world.dispatched_once(|request| {
                 request
@@ -289,6 +294,10 @@ impl Judged {
         }
     }
 
+    fn season(&mut self, word: WorkflowWord) {
+        self.world.hear(Command::Workflow("season".into(), word));
+    }
+
     fn say(&mut self, which: u8, word: Say) {
         if let Some(id) = self.pick(which) {
             self.world.say(&id, word);
@@ -331,6 +340,7 @@ impl Judged {
     /// Ends all that is live: everything succeeds from now on. Nothing may be left over.
     fn rest(&mut self) {
         self.world.lease(Duration::from_secs(1 << 30));
+        self.season(WorkflowWord::Resume);
         for round in 0..400 {
             self.world.dispatched(dispatch);
             self.world.sync();
