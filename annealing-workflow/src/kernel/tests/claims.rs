@@ -5,6 +5,11 @@ use plugin_sdk::{Class, DispatchRequest, Quota, workflow::not};
 use super::*;
 
 pub(super) fn dispatching() -> World {
+    dispatching_to(keyed("a"))
+}
+
+/// A world with a dispatch stack and a workflow that calls this function.
+fn dispatching_to(function: Function) -> World {
     let workflow = Workflow::new("w")
         .machine(Machine::calls("a", "a"))
         .ends_well(is("a", "done"))
@@ -12,7 +17,7 @@ pub(super) fn dispatching() -> World {
         .unwrap();
     let settings = Settings {
         workflows: [(workflow.name().clone(), workflow)].into(),
-        functions: [("a".into(), keyed("a"))].into(),
+        functions: [(function.info.name.clone(), function)].into(),
         dispatches: true,
         ..Settings::default()
     };
@@ -174,20 +179,9 @@ fn r32_rate_holds_over_owners() {
 
 #[test]
 fn r32_call_waits_until_the_rate_that_it_takes_is_durable() {
-    let workflow = Workflow::new("w")
-        .machine(Machine::calls("a", "a"))
-        .ends_well(is("a", "done"))
-        .build()
-        .unwrap();
-    let settings = Settings {
-        workflows: [(workflow.name().clone(), workflow)].into(),
-        functions: [("a".into(), function("a", Repeat::Safe, Guard::Advisory))].into(),
-        dispatches: true,
-        ..Settings::default()
-    };
     let quota = Quota::new(2, Duration::from_millis(10));
     let rate = |request: &DispatchRequest| of_steps(request, Claim::Rate("r".into(), quota));
-    let mut world = World::with_settings(settings);
+    let mut world = dispatching_to(function("a", Repeat::Safe, Guard::Advisory));
     for key in ["1", "2"] {
         world.start("w", key);
     }
