@@ -20,13 +20,6 @@ pub trait Intent: Send + Sync + 'static {
     /// have been made.
     async fn edit(&self, edit: &PreparedEdit) -> Result<Made, plugin::Error>;
 
-    /// Prepares for an edit that is asked for as soon as its attempt is durable: what it does may be found out now. It must not
-    /// change anything, and no edit may wait for it. As [`edit`](Self::edit), it runs in a task beside the loop of the lane, also
-    /// several at once and beside edits. It is not told if the edit is never asked for. Default: nothing.
-    async fn foresee(&self, edit: &PreparedEdit) {
-        let _ = edit;
-    }
-
     /// Begins a wait until each asset that an edit has changed was found in sync, at an incarnation that was sealed, or found
     /// unchanged, by a run of generation that started after this call. Returns at once; the end of the wait goes to `reply`.
     ///

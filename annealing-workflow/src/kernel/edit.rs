@@ -178,7 +178,6 @@ impl Lane {
         if let Some(step) = self.step_mut(id) {
             step.rare.expires = step.rare.expires.or(in_all.map(|time| now.mono + time));
         }
-        out.calls.push(Call::Foresee(edit.clone()));
         self.hold(id, call, Call::Edit(call, edit), out);
     }
 

@@ -235,8 +235,6 @@ pub enum Call {
     Run(CallNo, Box<Run>),
     /// Asks a probe. Answered by [`Event::Probed`].
     Probe(CallNo, Arc<str>, EffectKey),
-    /// Changes of intent that are asked for when their attempt is durable: what they do may be found out before. Not answered.
-    Foresee(Box<PreparedEdit>),
     /// Makes changes of intent, once under their id. Answered by [`Event::Edited`].
     Edit(CallNo, Box<PreparedEdit>),
     /// Waits until the assets of an edit are in sync. Answered by [`Event::Settled`].

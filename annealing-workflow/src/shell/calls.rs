@@ -115,7 +115,6 @@ impl<R: Runtime> Calls<R> {
             Call::Run(no, run) => self.run(no, *run),
             Call::Probe(no, function, key) => self.probe(no, &function, key),
             Call::Dispatch(no, request) => self.dispatch(no, *request),
-            Call::Foresee(edit) => self.foresee(edit),
             Call::Edit(no, edit) => self.edit(no, *edit),
             Call::Settle(no, request) => self.settle(no, *request),
             Call::Release(holder) => self.release(holder),

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use control_plane_runtime::{Runtime, catch_panic, catch_panic_in};
+use control_plane_runtime::{Runtime, catch_panic};
 use control_plane_store::{record, records::Holder};
 use futures::channel::mpsc::UnboundedSender;
 use plugin_sdk::{plugin, with_causes};
@@ -26,14 +26,6 @@ const NO_INTENT: &str =
     "these workflows are attached without a port to intent; attach them with `.with_intent(..)`";
 
 impl<R: Runtime> Calls<R> {
-    /// Lets the port find out what an edit does before it is asked for. A panic there is one of the edit too, and told then.
-    pub(super) fn foresee(&self, edit: Box<PreparedEdit>) {
-        if let Some(intent) = self.intent.clone() {
-            let foresee = async move { drop(catch_panic_in(intent.foresee(&edit)).await) };
-            self.workflows.runtime.spawn(Box::pin(foresee));
-        }
-    }
-
     pub(super) fn edit(&mut self, no: CallNo, edit: PreparedEdit) {
         let intent = self.intent.clone();
         let (workflows, sender) = self.keys();

@@ -5,7 +5,6 @@
 //! finds out from the source whether it was made. A change of a table is one commit with its record.
 
 mod error;
-mod foreseen;
 mod making;
 mod overwritten;
 mod records;
@@ -27,11 +26,8 @@ use prodspec_gen::{Pipeline, Trial, pipeline::Editable};
 use prodspec_model::{AssetId, IncarnationNo, PartitionId, Revision, SourceName, snapshot::Change};
 use tokio::sync::{Mutex, MutexGuard, watch};
 
+use self::records::{Books, Entry, Wanted};
 pub use self::{error::EditRefused, request::SourceEdit};
-use self::{
-    foreseen::Foreseen,
-    records::{Books, Entry, Wanted},
-};
 
 /// Number of times that an edit is tried while its source changes.
 const ATTEMPTS: u32 = 16;
@@ -50,7 +46,6 @@ pub(crate) struct Desk<R> {
     generation: prodspec_gen::Handle,
     /// The records in the store. `None`: they have to be read. Held for the whole of an edit.
     books: Mutex<Option<Books>>,
-    foreseen: std::sync::Mutex<Option<Foreseen>>,
     /// The ledger as it was written last.
     published: watch::Sender<Arc<Ledger>>,
 }
@@ -98,7 +93,6 @@ impl<R: Runtime> Desk<R> {
             token,
             generation,
             books: Mutex::new(None),
-            foreseen: std::sync::Mutex::default(),
             published: watch::Sender::new(Arc::default()),
         }
     }
@@ -231,33 +225,18 @@ impl<R: Runtime> Desk<R> {
         if let Some(held) = books.ledger.conflict(source, &change.edits, holder) {
             return Err(EditRefused::Held(Box::new(held.clone())));
         }
-        let (proposal, trial) = match self.take_foreseen(wanted) {
-            Some(foreseen) => foreseen,
-            None => self.propose(editable, wanted).await?,
-        };
+        let pipeline = &self.pipeline;
+        let proposal = pipeline.propose(&self.runtime, editable, change).await;
+        let proposal = proposal.map_err(|error| refused(change, error))?;
+        let trial = self
+            .generation
+            .try_proposal(source.clone(), &proposal)
+            .await;
+        let trial = trial.map_err(EditRefused::Refused)?;
         match trial.candidate.changes.len() {
             assets if assets > allowed => Err(EditRefused::BlastRadius { assets, allowed }),
             _ => Ok((proposal, trial)),
         }
-    }
-
-    /// What the source would have after a change, and what the pipeline makes of that.
-    async fn propose(
-        &self,
-        editable: &Editable,
-        wanted: &Wanted<'_>,
-    ) -> Result<(Proposal, Trial), EditRefused> {
-        let proposal = self
-            .pipeline
-            .propose(&self.runtime, editable, wanted.change);
-        let proposal = proposal
-            .await
-            .map_err(|error| refused(wanted.change, error))?;
-        let trial = self
-            .generation
-            .try_proposal(wanted.source.clone(), &proposal);
-        let trial = trial.await.map_err(EditRefused::Refused)?;
-        Ok((proposal, trial))
     }
 
     /// Makes an edit once.
@@ -277,9 +256,7 @@ impl<R: Runtime> Desk<R> {
                 return self.made_before(&mut guard, editable, record).await;
             }
         }
-        let recorded = recorded.map(|record| record.change);
-        let change = recorded.or_else(|| self.foreseen_change(edit));
-        let change = change.unwrap_or_else(|| self.change(edit));
+        let change = recorded.map_or_else(|| self.change(edit), |record| record.change);
         let wanted = Wanted {
             source: &source,
             change: &change,

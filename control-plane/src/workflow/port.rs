@@ -82,22 +82,6 @@ impl<R: Runtime> Intent for Port<R> {
         Ok(made)
     }
 
-    async fn foresee(&self, prepared: &PreparedEdit) {
-        // What fits of a lenient one is found out when it is made.
-        if let Some(first) = prepared
-            .edit
-            .edits
-            .first()
-            .filter(|_| !prepared.edit.lenient)
-            && let Ok(desk) = self.desk()
-        {
-            let fields = prepared.edit.edits.iter().map(|edit| edit.edit.clone());
-            let edit = without_fields(&first.source.0, prepared);
-            desk.foresee(&edit.id(prepared.edit.id.clone()).fields(fields))
-                .await;
-        }
-    }
-
     fn settle(&self, mut request: SettleRequest, reply: SettleReply) {
         let begun = match self.begun.of(&request.change) {
             Some((change, begun)) => {
@@ -135,7 +119,12 @@ impl<R: Runtime> Port<R> {
         prepared: &PreparedEdit,
     ) -> Result<Made, plugin::Error> {
         let desk = self.desk()?;
-        let edit = without_fields(source, prepared);
+        let mut edit = SourceEdit::new(source, prepared.by.clone())
+            .held_by(prepared.holder.clone())
+            .turndown(prepared.edit.turndown);
+        if let Some(assets) = prepared.edit.blast_radius {
+            edit = edit.blast_radius(usize::try_from(assets).unwrap_or(usize::MAX));
+        }
         let id = prepared.edit.id.clone();
         let answer = |made: desk::Made, left_alone| {
             self.begun.note(&prepared.edit.id, &made);
@@ -200,17 +189,6 @@ impl<R: Runtime> Port<R> {
             of.push(edit);
         }
         Ok(fitting)
-    }
-}
-
-/// The edit of a step, without its fields and its id.
-fn without_fields(source: &str, prepared: &PreparedEdit) -> SourceEdit {
-    let edit = SourceEdit::new(source, prepared.by.clone())
-        .held_by(prepared.holder.clone())
-        .turndown(prepared.edit.turndown);
-    match prepared.edit.blast_radius {
-        Some(assets) => edit.blast_radius(usize::try_from(assets).unwrap_or(usize::MAX)),
-        None => edit,
     }
 }
 

@@ -7,7 +7,6 @@ mod bridges;
 mod builder;
 mod edits;
 mod explained;
-mod foreseen;
 mod inbox;
 mod intent;
 mod lifecycle;

@@ -302,25 +302,21 @@ fn doubling(builder: ControlPlaneBuilder) -> ControlPlaneBuilder {
     builder.function(from_fn(info, double)).workflow(workflow)
 }
 
-pub(crate) const COMMENTED: &str = "services:\n  a: {size: 3} # measured in May\n  b: {size: 5}\n";
+const COMMENTED: &str = "services:\n  a: {size: 3} # measured in May\n  b: {size: 5}\n";
 
 fn editing(dir: &Path, production: &Production) -> Running {
     let manifest = YamlFile::watch(dir.join("manifest.yaml"));
     editing_with(dir, production, manifest)
 }
 
-pub(crate) fn editing_with(
-    dir: &Path,
-    production: &Production,
-    manifest: impl EditableSource,
-) -> Running {
+fn editing_with(dir: &Path, production: &Production, manifest: impl EditableSource) -> Running {
     let store = SqliteStore::open_wait(dir.join("state")).unwrap();
     let builder = doubling(plane(production)).store(store).editable(manifest);
     Running::start(builder.build().unwrap())
 }
 
 /// Waits until a machine asks.
-pub(crate) async fn asks(handle: &Handle, id: &ExecutionId, machine: &str) {
+async fn asks(handle: &Handle, id: &ExecutionId, machine: &str) {
     loop {
         let live = handle.execution(id).await.unwrap().unwrap();
         let wait = live.machine(machine).and_then(|it| it.wait.as_ref());

@@ -163,7 +163,6 @@ impl World {
                     };
                     self.calls.insert(no, in_flight);
                 }
-                Call::Foresee(_) => {}
                 Call::Edit(no, edit) => drop(self.edits.insert(no, *edit)),
                 Call::Settle(no, request) => drop(self.settles.insert(no, *request)),
                 Call::Release(holder) => self.released.push(holder.to_string()),
