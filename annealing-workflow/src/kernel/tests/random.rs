@@ -246,8 +246,7 @@ impl Judged {
                 self.world.crash();
             }
             Act::Redefine(which) => self.say(*which, Say::Redefine),
-            Act::Drain(true) => self.season(WorkflowWord::Drain),
-            Act::Drain(false) => self.season(WorkflowWord::Resume),
+            Act::Drain(drains) => self.season(*drains),
             Act::Dispatch(true) => self.world.dispatched(dispatch),
             Act::Dispatch(false) => self.world.dispatched_once(|request| {
                 request
@@ -294,7 +293,17 @@ impl Judged {
         }
     }
 
-    fn season(&mut self, word: WorkflowWord) {
+    fn deploy(&mut self, other: bool) {
+        let next = if other { other_season() } else { workflow() };
+        self.world.with_workflow(next);
+        self.world.crash();
+    }
+
+    fn season(&mut self, drains: bool) {
+        let word = match drains {
+            true => WorkflowWord::Drain,
+            false => WorkflowWord::Resume,
+        };
         self.world.hear(Command::Workflow("season".into(), word));
     }
 
@@ -340,7 +349,7 @@ impl Judged {
     /// Ends all that is live: everything succeeds from now on. Nothing may be left over.
     fn rest(&mut self) {
         self.world.lease(Duration::from_secs(1 << 30));
-        self.season(WorkflowWord::Resume);
+        self.season(false);
         for round in 0..400 {
             self.world.dispatched(dispatch);
             self.world.sync();
