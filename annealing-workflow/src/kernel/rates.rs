@@ -1,12 +1,12 @@
 //! How far rates are used up, in the store, so that they hold over owners (R32).
 //!
-//! A fast rate would be written with each attempt. It is written some time ahead instead, and again when it has come so far.
-//! The next owner takes what is written for used up.
+//! A fast or wide rate would be written with each attempt. It is written some way ahead instead, and again when it has come so
+//! far. The next owner takes what is written for used up.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use control_plane_runtime::StoredWait;
-use plugin_sdk::{Claim, Key, Mono, Now};
+use plugin_sdk::{Claim, Key, Mono, Now, Quota};
 
 use super::{
     Bug, CommitNo, Lane,
@@ -14,8 +14,10 @@ use super::{
 };
 use crate::record::RateRecord;
 
-/// The time by which a rate is written ahead. Rates with a longer time between two claims are written as they are.
+/// The least time by which a rate is written ahead that has less time between two claims.
 const AHEAD: Duration = Duration::from_secs(1);
+/// A rate is written ahead by one in so many of its burst.
+const PART: u32 = 16;
 /// Number of written rates from which those that are free are removed.
 const MANY: usize = 64;
 
@@ -75,12 +77,7 @@ impl Lane {
                 waits |= *commit > self.durable;
                 continue;
             }
-            let ahead = if quota.every < AHEAD {
-                AHEAD
-            } else {
-                Duration::ZERO
-            };
-            let arrival = arrival + ahead;
+            let arrival = arrival + ahead(quota);
             let used_up_to = StoredWait::new(now, arrival.since(now.mono));
             let free = self.rates.tidy(now.mono).into_iter();
             out.records.extend(free.map(|key| Record::Rate(key, None)));
@@ -96,4 +93,16 @@ impl Lane {
         }
         waits
     }
+}
+
+/// The time by which a rate is written ahead.
+fn ahead(quota: &Quota) -> Duration {
+    let part = quota
+        .every
+        .saturating_mul(quota.burst.saturating_sub(1) / PART);
+    let least = match quota.every < AHEAD {
+        true => AHEAD,
+        false => Duration::ZERO,
+    };
+    least.max(part)
 }

@@ -77,7 +77,8 @@ impl StoreRecord for DrainRecord {
 pub struct RateRecord {
     /// The key of the claims.
     pub key: String,
-    /// The theoretical arrival time of the next claim, by the generic cell rate algorithm, or up to a second more.
+    /// The theoretical arrival time of the next claim, by the generic cell rate algorithm, or up to a second or a sixteenth of
+    /// the burst more.
     pub used_up_to: StoredWait,
 }
 

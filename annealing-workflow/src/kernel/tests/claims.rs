@@ -216,6 +216,27 @@ fn r32_fast_rate_is_written_ahead_and_not_with_each_attempt() {
 }
 
 #[test]
+fn r32_wide_rate_is_written_ahead_by_a_part_of_its_burst() {
+    let quota = Quota::new(161, Duration::from_secs(10));
+    let rate = |request: &DispatchRequest| of_steps(request, Claim::Rate("r".into(), quota));
+    let mut world = dispatching();
+    let mut begun = 0;
+    for owner in 0..2 {
+        for n in 0..90 {
+            world.start("w", &format!("{owner} {n}"));
+            world.dispatched(rate);
+            world.sync();
+            while world.call_of("a").is_some() {
+                world.answer("a", done());
+                begun += 1;
+            }
+        }
+        world.crash();
+    }
+    assert!((151..=161).contains(&begun), "{begun}");
+}
+
+#[test]
 fn r32_turn_at_a_rate_needs_a_second_question_only_after_a_minute() {
     let quota = Quota::new(1, Duration::from_secs(40));
     let rate = |request: &DispatchRequest| of_steps(request, Claim::Rate("r".into(), quota));

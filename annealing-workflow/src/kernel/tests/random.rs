@@ -240,11 +240,7 @@ impl Judged {
             Act::Answer(which, kind) => self.answer(*which, *kind),
             Act::Sync => self.world.sync(),
             Act::Crash => self.world.crash(),
-            Act::Deploy(other) => {
-                self.world
-                    .with_workflow(if *other { other_season() } else { workflow() });
-                self.world.crash();
-            }
+            Act::Deploy(other) => self.deploy(*other),
             Act::Redefine(which) => self.say(*which, Say::Redefine),
             Act::Drain(drains) => self.season(*drains),
             Act::Dispatch(true) => self.world.dispatched(dispatch),
