@@ -98,7 +98,7 @@ pub enum WaitFor {
     Call,
     /// A time.
     Time,
-    /// Its turn, a fresh lease of the owner, or the end of a pause.
+    /// Its turn, a fresh lease of the owner, or the end of a pause or a drain.
     Turn,
     /// A claim, with its holders.
     Claim {

@@ -6,10 +6,15 @@ use plugin_sdk::{Class, Now};
 use super::{
     Lane,
     event::{Call, Effects},
-    state::{ExecutionNo, Phase, Step, StepId, Why},
+    state::{Execution, ExecutionNo, Phase, Step, StepId, Why},
 };
 
 impl Lane {
+    /// Whether an execution does not begin at once: there is a dispatch stack to ask, or its workflow is drained.
+    pub(super) fn is_gated(&self, execution: &Execution) -> bool {
+        self.settings.dispatches || self.drains(execution).is_some()
+    }
+
     /// Lets the dispatch stack, or the end of a drain, decide when an execution begins. None of its machines is looked at before.
     pub(super) fn await_start(&mut self, now: Now, no: ExecutionNo, out: &mut Effects) {
         let Some(execution) = self.live.get_mut(&no) else {

@@ -141,10 +141,13 @@ impl Lane {
         let execution = self.live.get_mut(&id.execution);
         if let Some(execution) = execution
             && let state = execution.state_name(id.machine).clone()
+            && let counted = execution
+                .action(id.machine)
+                .is_some_and(|it| it.at_most.is_some())
             && let Some(step) = execution.steps.at_mut(id.machine)
-            && let Some(begun) = step.rare.begun.get_mut(&state)
+            && let Some(begun) = step.rare.begun.get_mut(&state).filter(|_| counted)
         {
-            *begun -= 1;
+            *begun = begun.saturating_sub(1);
         }
         if let Some(Phase::Dispatching(call)) = self.step_of(id).map(|step| &step.phase) {
             let call = *call;

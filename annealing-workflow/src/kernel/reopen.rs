@@ -60,7 +60,7 @@ impl Lane {
         });
         self.live_changed.insert(no);
         self.restart(now, no, &machines, out)?;
-        if self.settings.dispatches {
+        if self.live.get(&no).is_some_and(|it| self.is_gated(it)) {
             self.await_start(now, no, out);
         }
         out.urgent = true;

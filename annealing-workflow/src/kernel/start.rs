@@ -248,7 +248,7 @@ impl Lane {
         };
         self.log.entry(no).or_default().push(started);
         let machines: Vec<_> = execution.workflow.numbers().collect();
-        let waits = self.settings.dispatches || self.drains(&execution).is_some();
+        let waits = self.is_gated(&execution);
         self.live.insert(no, Box::new(execution));
         self.live_changed.insert(no);
         out.urgent = true;

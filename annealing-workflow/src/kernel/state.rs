@@ -59,7 +59,7 @@ pub(super) struct Execution {
     pub(super) input: Sparse<Value>,
     pub(super) about: Sparse<About>,
     pub(super) position: Position,
-    /// The start, which waits until the dispatch stack lets the execution begin, and then holds its claims. `None`: it
+    /// The start, which waits until the dispatch stack and drains let the execution begin, and then holds its claims. `None`: it
     /// did not wait, and holds nothing.
     pub(super) start: Option<Box<Step>>,
     /// The machines whose first action has begun.
@@ -190,7 +190,7 @@ impl Empty for Rare {
 pub(super) enum Phase {
     /// No action is under way.
     Rests,
-    /// The next attempt may begin: it waits for its turn, for a fresh lease, or for the end of a pause.
+    /// The next attempt may begin: it waits for its turn, for a fresh lease, or for the end of a pause or a drain.
     Due,
     /// The dispatch stack is asked.
     Dispatching(CallNo),

@@ -68,7 +68,7 @@ pub struct Live {
     /// Set while it is paused: nothing of it starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Box<Said>>,
-    /// Whether it waits for its start: the dispatch stack delays it, or a claim is not free.
+    /// Whether it waits for its start: the dispatch stack or a drain delays it, or a claim is not free.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waits: bool,
     /// Claims that it took at its start and holds until it ends.

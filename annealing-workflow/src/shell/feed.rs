@@ -39,7 +39,7 @@ pub struct Heard {
 
 impl<R: Runtime> Workflows<R> {
     /// Follows what executions do: every transition, failure, word, parked step, start and end, and the slots that schedules
-    /// miss and the words to schedules and watches; once each and in order, over
+    /// miss and the words to schedules, watches and workflows; once each and in order, over
     /// changes of owner. `after`: goes on after this place; `None` begins with the oldest that is kept, which is seven days
     /// old. Works in every process that has the store.
     ///

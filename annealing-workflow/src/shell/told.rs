@@ -81,7 +81,7 @@ impl<R: Runtime> Handle<R> {
     /// Gives a word to a workflow. Returns once it is durable.
     ///
     /// # Errors
-    /// When no workflow has the name, or the word does not fit it now.
+    /// When no workflow has the name and no execution of it is live, or the word does not fit it now.
     pub async fn say_to_workflow(
         &self,
         workflow: &WorkflowName,

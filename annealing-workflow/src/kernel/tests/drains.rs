@@ -121,3 +121,23 @@ fn r30_word_that_does_not_fit_a_workflow_is_refused() {
         "drain does not fit the workflow season now: it is drained already"
     );
 }
+
+#[test]
+fn r30_restart_of_an_ended_execution_waits_for_the_end_of_a_drain() {
+    let go = |request: &DispatchRequest| request.go();
+    for (mut world, name, first) in [(of_season(), "season", "load"), (dispatching(), "w", "a")] {
+        let id = world.start(name, "1");
+        say(&mut world, name, WorkflowWord::Drain);
+        world.say(&id, Say::Cancel);
+        assert_eq!(world.outcome(name, "1"), Some(Outcome::Cancelled));
+        assert_eq!(world.reopen(&id, &[first]), Reply::Taken);
+        world.dispatched(go);
+        world.sync();
+        assert!(world.called().is_empty());
+        assert!(waits(&mut world, &id).is_some_and(|why| why.contains("drained")));
+        say(&mut world, name, WorkflowWord::Resume);
+        world.dispatched(go);
+        world.sync();
+        assert_eq!(world.called(), [first]);
+    }
+}

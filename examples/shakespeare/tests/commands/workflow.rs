@@ -30,7 +30,6 @@ fn season_is_started_explained_answered_and_restarted() {
     refuses_words_that_do_not_fit(&town, id);
     is_paused_and_resumed(&town, id);
     is_listed_by_workflow_and_label(&town, id);
-    is_drained(&town);
     let waits = [
         "go           waiting",
         "undo-posters",
@@ -65,6 +64,7 @@ fn season_is_started_explained_answered_and_restarted() {
         "{}",
         gone.text
     );
+    is_drained(&town);
     assert!(town.say(&["down"]).good);
     assert!(plane.wait().unwrap().success());
     assert!(!town.state().exists(), "the press is gone too");
@@ -122,9 +122,13 @@ fn is_drained(town: &Shell) {
         town.say(&word)
     };
     assert!(tell("drain", "season").good);
+    let start = ["workflow", "start", "season", "--key", "drained"];
+    assert!(town.say(&start).good);
     let listed = town.say(&["workflow", "list"]).text;
     assert!(listed.starts_with("season is drained by "), "{listed}");
     assert!(listed.contains("the press is replaced"), "{listed}");
+    let waits = listed.contains("  start ") && listed.contains("`season` is drained by ");
+    assert!(waits, "{listed}");
     let unknown = tell("drain", "seson");
     assert!(!unknown.good && unknown.text.contains("no workflow is named seson"));
     assert!(tell("undrain", "season").good);

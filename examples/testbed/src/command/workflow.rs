@@ -310,7 +310,12 @@ async fn list(place: &Place, wanted: List) -> Result<(), Failure> {
         let waits = execution.waits();
         let waits = waits
             .map(|(machine, wait)| format!("  {:<12} {}", machine.name.as_str(), waits_for(wait)));
-        std::iter::once(heading(execution)).chain(waits).collect()
+        let start = execution.wait.iter();
+        let start = start.map(|wait| format!("  {:<12} {}", "start", waits_for(wait)));
+        std::iter::once(heading(execution))
+            .chain(start)
+            .chain(waits)
+            .collect()
     };
     Ok(say_list(&all, json, none("no execution is live"), lines)?)
 }
