@@ -91,6 +91,9 @@ pub struct Flows {
     pub(crate) progress: BTreeMap<EffectKey, u64>,
     /// Number of restarts that people have asked for, by step. A refused one does not count.
     pub(crate) restarts: BTreeMap<Step, u32>,
+    /// The same by execution, whatever machine each was about: it takes back a cancel, so that actions begin again which the
+    /// cancel had withdrawn.
+    pub(crate) restarted: BTreeMap<ExecutionId, u32>,
     /// The execution of each key of a start.
     pub(crate) keys: BTreeMap<(String, Arc<str>), ExecutionId>,
     /// The question that no person answers; `None`: there is none.
@@ -127,6 +130,7 @@ impl Flows {
             failures: BTreeMap::new(),
             progress: BTreeMap::new(),
             restarts: BTreeMap::new(),
+            restarted: BTreeMap::new(),
             keys: BTreeMap::new(),
             unanswered: None,
             postponed: BTreeMap::new(),
@@ -142,6 +146,11 @@ impl Flows {
     /// Maximum number of runs of a step: the first one, and one for each restart.
     pub(crate) fn most_runs(&self, step: &Step) -> u32 {
         1 + self.restarts.get(step).copied().unwrap_or_default()
+    }
+
+    /// Maximum number of edits of a step of this execution: the first one, and one for each restart of any machine.
+    pub(crate) fn most_edits(&self, execution: &ExecutionId) -> u32 {
+        1 + self.restarted.get(execution).copied().unwrap_or_default()
     }
 
     /// A probe or a person has found that the effect of this key did not happen, and that nothing of it is under way.

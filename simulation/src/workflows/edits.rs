@@ -222,7 +222,7 @@ impl State {
             let what = format!("{} edits, of {wanted}", edit.edit.edits.len());
             return Err(("R34", what));
         }
-        let most = self.flows.most_runs(&(id, machine.into()));
+        let most = self.flows.most_edits(&id);
         let asked = (edit.holder.clone(), edit.edit.lenient);
         let asked = self.flows.source.asked.entry(asked).or_default();
         asked.insert(edit.edit.id.clone());
@@ -230,7 +230,7 @@ impl State {
             true => Err((
                 "R34",
                 format!(
-                    "{} ids, but {} restarts of {machine}",
+                    "{} ids of {machine}, but {} restarts",
                     asked.len(),
                     most - 1
                 ),

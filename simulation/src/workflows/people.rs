@@ -224,6 +224,12 @@ impl State {
         let Some(definition) = widest(&execution.workflow) else {
             return;
         };
+        let restarted = self.flows.restarted.entry(execution.clone()).or_default();
+        *restarted = if given {
+            *restarted + 1
+        } else {
+            *restarted - 1
+        };
         let all = machines.iter().flat_map(|it| depending(definition, it));
         for machine in all {
             let restarts = self.flows.restarts.entry((execution.clone(), machine));
