@@ -1,5 +1,5 @@
-//! Starts of executions that the dispatch stack or a drain delays. The start waits and takes claims as a step does; what it took is
-//! held until the execution ends.
+//! Starts of executions that the dispatch stack or a drain delays. The start waits and takes claims as a step does; what it
+//! took is held until the execution ends.
 
 use plugin_sdk::{Class, Now};
 
@@ -15,7 +15,8 @@ impl Lane {
         self.settings.dispatches || self.drains(execution).is_some()
     }
 
-    /// Lets the dispatch stack, or the end of a drain, decide when an execution begins. None of its machines is looked at before.
+    /// Lets the dispatch stack, or the end of a drain, decide when an execution begins. None of its machines is looked at
+    /// before.
     pub(super) fn await_start(&mut self, now: Now, no: ExecutionNo, out: &mut Effects) {
         let Some(execution) = self.live.get_mut(&no) else {
             return;

@@ -17,6 +17,7 @@ mod loops;
 mod pages;
 mod pauses;
 mod random;
+mod rates;
 mod redefines;
 mod reopens;
 mod restarts;
