@@ -348,7 +348,11 @@ impl Lane {
             .backoff_base
             .saturating_mul(1 << failures.saturating_sub(1).min(20));
         let longest = doubled.min(config.backoff_cap);
-        // Between half and all of it, so that steps that failed together are not tried again together.
+        self.spread(longest)
+    }
+
+    /// A random time between half and all of this one, so that steps that failed together are not tried again together.
+    pub(super) fn spread(&mut self, longest: Duration) -> Duration {
         let half = longest / 2;
         let part = u32::try_from(self.random() % 1000).unwrap_or(0);
         half + half * part / 1000

@@ -20,9 +20,9 @@ use crate::record::{EditedAsset, Entry, StepEdit, What};
 /// Time for one attempt to make an edit.
 const MAKE: std::time::Duration = std::time::Duration::from_secs(60);
 
-/// Wait before an edit of which it is not known whether it is made is made again.
+/// Longest wait, at first, before an edit is made again of which it is not known whether it is made.
 const EDIT_AGAIN: std::time::Duration = std::time::Duration::from_secs(5);
-/// Longest such wait.
+/// Longest such wait after many attempts.
 const EDIT_SELDOM: std::time::Duration = std::time::Duration::from_secs(300);
 
 /// Time until it is looked at again whether an edit that is to be undone is made.
@@ -249,9 +249,9 @@ impl Lane {
         };
         step.uncertain = true;
         // Twice as long after each ten.
-        let wait = EDIT_AGAIN * 2_u32.pow((step.rare.untold / 10).min(10));
-        let wait = wait.min(EDIT_SELDOM);
+        let longest = EDIT_AGAIN * 2_u32.pow((step.rare.untold / 10).min(10));
         step.rare.untold += 1;
+        let wait = self.spread(longest.min(EDIT_SELDOM));
         let again = plugin::Error::throttled(why, wait);
         self.failed(now, id, &again, out);
     }

@@ -80,7 +80,7 @@ impl Lane {
         self.look_at(id.execution, machines);
     }
 
-    /// Lets an execution go on that is cancelled before it began, so that it ends.
+    /// Lets an execution go on that is cancelled before it began, so that it cleans up and ends.
     pub(super) fn give_up_start(&mut self, now: Now, no: ExecutionNo, out: &mut Effects) {
         let id = StepId::start(no);
         let Some(phase) = self.step_of(id).map(|step| step.phase.clone()) else {
@@ -94,6 +94,9 @@ impl Lane {
             out.calls.push(Call::Abandon(call));
         }
         self.rest(now, id);
+        if let Some(execution) = self.live.get_mut(&no) {
+            execution.live.given_up = true;
+        }
         self.begin_started(now, id);
     }
 }

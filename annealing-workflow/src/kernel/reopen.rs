@@ -31,6 +31,7 @@ impl Lane {
         }
         self.may_reopen(&ended, &machines)?;
         self.open_key(&mut ended, known, out)?;
+        ended.live.given_up = false;
         self.written_again(&ended, out);
         let no = ExecutionNo(id.n);
         let holder = super::holder(&id);

@@ -27,6 +27,13 @@ impl Lane {
         let Some(execution) = self.live.get(&no) else {
             return Ok(());
         };
+        if execution.live.given_up {
+            // The cancel taken back, it would run without the claims of its start, and in a drain.
+            let why =
+                "it was cancelled before its start and cleans up; restart it when it has ended";
+            let word = Say::Restart(machines.to_vec());
+            return Err(Refused::does_not_fit(&execution.id, &word, why));
+        }
         let all = execution.workflow.depending(numbers);
         // The new run has another id, so an edit of the old one that is made later would belong to no step.
         let ids = all.iter().map(|machine| StepId {

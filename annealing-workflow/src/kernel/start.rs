@@ -70,6 +70,7 @@ impl Starting {
             cancelled: None,
             paused: None,
             waits: false,
+            given_up: false,
             claims: Box::default(),
             bound: None,
             ends: 0,

@@ -71,6 +71,9 @@ pub struct Live {
     /// Whether it waits for its start: the dispatch stack or a drain delays it, or a claim is not free.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub waits: bool,
+    /// Whether it was cancelled while it waited for its start. Only its clean-up runs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub given_up: bool,
     /// Claims that it took at its start and holds until it ends.
     #[serde(default, skip_serializing_if = "<[Claim]>::is_empty")]
     pub claims: Box<[Claim]>,

@@ -127,15 +127,16 @@ impl<R: Runtime> Workflows<R> {
         now: Timestamp,
     ) -> Result<(Vec<Write>, Option<FeedPosition>), Error> {
         let kept_since = now.checked_sub(KEPT).unwrap_or(Timestamp::MIN);
-        let page = self.page(after).await?.into_iter();
-        let is_old = |heard: &Heard| heard.told.iter().all(|told| told.entry.at < kept_since);
-        let mut last = None;
-        let gone = page.take_while(is_old).map(|heard| {
-            let write = record::delete::<FeedRecord>(&self.partition, &heard.position.0);
-            last = Some(heard.position);
-            write
-        });
-        Ok((gone.collect(), last))
+        let mut page = self.page(after).await?;
+        let is_kept = |heard: &Heard| heard.told.iter().any(|told| told.entry.at >= kept_since);
+        let first_kept = page.iter().position(is_kept);
+        page.truncate(first_kept.unwrap_or(page.len()));
+        // How old a part is that cannot be read is known from one after it.
+        let last_read = page.iter().rposition(|heard| !heard.told.is_empty());
+        page.truncate(last_read.map_or(0, |last| last + 1));
+        let name = |heard: &Heard| record::delete::<FeedRecord>(&self.partition, &heard.position.0);
+        let gone = page.iter().map(name).collect();
+        Ok((gone, page.pop().map(|heard| heard.position)))
     }
 }
 
@@ -217,6 +218,10 @@ fn parts(records: &[Record]) -> Result<Vec<Vec<u8>>, serde_json::Error> {
 
 #[cfg(test)]
 mod tests {
+    use control_plane_runtime::TokioRuntime;
+    use control_plane_store::{Batch, MemoryStore, Store};
+    use serde_json::json;
+
     use super::*;
     use crate::record::{LogRecord, Subject, What};
 
@@ -249,6 +254,49 @@ mod tests {
         assert!(names.is_sorted());
         let entries: Vec<Entry> = told.into_iter().map(|told| told.entry).collect();
         assert_eq!(entries, (0..2_000).map(entry).collect::<Vec<_>>());
+    }
+
+    /// What an older program version cannot read is kept for as long as what it can read.
+    #[tokio::test]
+    async fn r41_parts_of_the_feed_that_cannot_be_read_are_kept_for_seven_days_too() {
+        let (now, hour) = (
+            Timestamp::UNIX_EPOCH + KEPT * 2,
+            SignedDuration::from_hours(1),
+        );
+        let part = |n: u64, at: Option<Timestamp>| {
+            let name = FeedPosition::new(1, n, 0);
+            let key = record::key(&"test".parse().unwrap(), FeedRecord::KIND, &name.0);
+            let told = at.map(|at| Told {
+                about: Subject::Execution(ExecutionId::new("w", n)),
+                entry: Entry {
+                    at,
+                    machine: None,
+                    what: What::Note("later".to_owned()),
+                },
+            });
+            let newer = || json!([{"entry": {"at": now, "what": "of a newer version"}}]);
+            let json = told.map_or_else(newer, |told| json!([told]));
+            (name, Write::Put(key, json.to_string().into_bytes().into()))
+        };
+        let (old, young) = (Some(now - KEPT - hour), Some(now - hour));
+        for (ages, gone) in [
+            (&[None, old, None, old, None, young, None][..], 4),
+            (&[old, None, None], 1),
+            (&[None, young, old], 0),
+            (&[None], 0),
+        ] {
+            let store = Arc::new(MemoryStore::new());
+            let parts = (0..).zip(ages).map(|(n, at)| part(n, *at));
+            let (names, writes): (Vec<_>, Vec<_>) = parts.unzip();
+            let batch = writes.into_iter().fold(Batch::new(), Batch::write);
+            store.commit(batch).await.unwrap();
+            let runtime = TokioRuntime::current();
+            let workflows = Workflows::builder(runtime, "test".parse().unwrap(), store);
+            let workflows = workflows.build().unwrap();
+            let (writes, last) = workflows.old_feed(None, now).await.unwrap();
+            assert_eq!(writes.len(), gone, "{ages:?}");
+            assert_eq!(last.as_ref(), names[..gone].last());
+        }
     }
 
     #[test]

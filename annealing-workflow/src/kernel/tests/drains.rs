@@ -1,6 +1,6 @@
 //! Workflows that are drained.
 
-use plugin_sdk::{DispatchRequest, operation::ExecutionId};
+use plugin_sdk::{DispatchRequest, operation::ExecutionId, workflow::not};
 
 use super::{claims::dispatching, *};
 use crate::record::Subject;
@@ -140,4 +140,49 @@ fn r30_restart_of_an_ended_execution_waits_for_the_end_of_a_drain() {
         world.sync();
         assert_eq!(world.called(), [first]);
     }
+}
+
+/// The clean-up of an execution that was cancelled before its start is the only thing of it that runs.
+#[test]
+fn r30_restart_in_the_clean_up_of_a_start_that_was_given_up_is_refused() {
+    let workflow = Workflow::new("w")
+        .machine(Machine::calls("load", "load").when(not(cancelled())))
+        .machine(
+            Machine::calls("undo", "unload")
+                .cleans_up()
+                .when(cancelled()),
+        )
+        .ends_well(is("load", "done"))
+        .ends_badly(is("undo", ["done", "failed"]))
+        .build()
+        .unwrap();
+    let mut world = World::new([workflow], [keyed("load"), keyed("unload")]);
+    say(&mut world, "w", WorkflowWord::Drain);
+    let id = world.start("w", "1");
+    world.say(&id, Say::Cancel);
+    for _ in 0..2 {
+        world.sync();
+        let refused = world.say(&id, Say::restart(["load"]));
+        assert_eq!(
+            why(&refused),
+            "restart load does not fit w-0000000001 now: it was cancelled before its start and cleans up; restart it \
+             when it has ended"
+        );
+        world.crash();
+        world.pass(Duration::from_secs(70));
+    }
+    world.sync();
+    assert_eq!(world.called(), ["unload"]);
+    world.answer("unload", done());
+    assert_eq!(world.outcome("w", "1"), Some(Outcome::Failed));
+    assert_eq!(world.reopen(&id, &["load"]), Reply::Taken);
+    world.sync();
+    assert!(world.called().is_empty());
+    say(&mut world, "w", WorkflowWord::Resume);
+    world.sync();
+    assert_eq!(world.called(), ["load"]);
+    // Now it has begun, so a restart takes a cancel back.
+    world.say(&id, Say::Cancel);
+    world.sync();
+    assert_eq!(world.say(&id, Say::restart(["load"])), Reply::Taken);
 }

@@ -133,6 +133,35 @@ fn r34_edit_that_may_have_been_made_is_made_again_and_a_refused_one_fails() {
 }
 
 #[test]
+fn r34_edits_that_may_have_been_made_are_not_all_made_again_at_once() {
+    let mut world = migration();
+    for key in 4..12 {
+        world.start("schema", &key.to_string());
+    }
+    world.sync();
+    while world.call_of("set-schema").is_some() {
+        world.answer("set-schema", Ok(edit("version", 2, 3).done()));
+    }
+    world.sync();
+    while !world.edits.is_empty() {
+        world.edited(Err(plugin::Error::unknown("the disk is gone")));
+    }
+    let mut made = Vec::new();
+    for _ in 0..10 {
+        world.pass(Duration::from_millis(500));
+        world.sync();
+        made.push(world.edits.len());
+    }
+    assert_eq!(
+        (made[3], made[9]),
+        (0, 9),
+        "between 2.5 s and 5 s: {made:?}"
+    );
+    made.dedup();
+    assert!(made.len() > 3, "at different times: {made:?}");
+}
+
+#[test]
 fn r34_edit_outside_the_powers_of_the_function_is_a_failure() {
     let mut world = migration();
     let path = "owner".parse().unwrap();
