@@ -52,6 +52,8 @@ pub enum Only {
     Parked,
     /// It is paused, by a person or because it reached its maximum number of transitions.
     Paused,
+    /// A step of it waits for a function or a workflow that the owner's program does not register.
+    Missing,
 }
 
 /// Some live executions, in the order of their numbers.

@@ -23,6 +23,9 @@ pub(super) fn check(definition: &Definition) -> Result<(Plan, Vec<u8>), Vec<Prob
         if first.is_some_and(|first| first.index() != index) {
             problems.push(Problem::Duplicate(machine.name.clone()));
         }
+        if machine.has_set_nothing() {
+            problems.push(Problem::SetNothing(machine.name.clone()));
+        }
         states(machine, &mut problems);
         for (state, action) in &machine.actions {
             let of = GuardOf::Action {
@@ -101,7 +104,6 @@ fn faults(action: &Action, faults: &mut Vec<String>) {
         }
     };
     let zero = |time: Option<std::time::Duration>| time.is_some_and(|time| time.is_zero());
-    let call = matches!(action.task, Task::Call { .. });
     fault(
         action.retry_limit == 0,
         "has a retry limit of 0; allow one attempt or more",
@@ -119,10 +121,6 @@ fn faults(action: &Action, faults: &mut Vec<String>) {
         "has an attempt deadline of 0; allow some time",
     );
     fault(zero(action.settles), "settles within 0; allow some time");
-    fault(
-        action.settles.is_some() && !call && !matches!(action.task, Task::Edit { .. }),
-        "settles but calls no function, so it edits nothing; remove `settles`",
-    );
     gathers::faults(action, &mut fault);
     match &action.task {
         Task::Call { function } => fault(function.is_empty(), "calls a function without a name"),

@@ -52,6 +52,11 @@ pub enum Problem {
     /// Two machines have one name.
     #[error("more than one machine is named `{0}`; rename all but one")]
     Duplicate(MachineName),
+    /// Something was set on a machine before it had the action that it is for.
+    #[error(
+        "something is set on the machine `{0}` before the action in its first state, which would be lost; set it on the action"
+    )]
+    SetNothing(MachineName),
     /// A machine has more states than fit into a set of states.
     #[error("the machine `{machine}` has {states} states, more than {MAX_STATES}; split it")]
     TooManyStates {

@@ -5,14 +5,24 @@ use std::collections::BTreeSet;
 use plugin_sdk::{
     operation::Powers,
     with_causes,
-    workflow::{Action, Machine, MachineName, Task},
+    workflow::{Action, MAX_BLAST_RADIUS, Machine, MachineName, Task},
 };
 
 use super::{clause::GuardOf, condition::Names, error::Problem};
 
-/// Lists what is wrong with an action that gathers edits, makes them, or bounds them.
+/// Lists what is wrong with what an action says of edits: that it gathers them, makes them, waits for them or bounds them.
 pub(super) fn faults(action: &Action, fault: &mut impl FnMut(bool, &str)) {
     let call = matches!(action.task, Task::Call { .. });
+    fault(
+        action.settles.is_some() && !call && !matches!(action.task, Task::Edit { .. }),
+        "settles but calls no function, so it edits nothing; remove `settles`",
+    );
+    fault(
+        action
+            .blast_radius
+            .is_some_and(|assets| assets > MAX_BLAST_RADIUS),
+        "may change more than 4,000 assets; let several operations change them",
+    );
     fault(
         action.gathers && !call,
         "gathers but calls no function, so it has no edits; remove `gathers`",

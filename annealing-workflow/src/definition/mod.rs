@@ -5,10 +5,10 @@
 //!
 //! ```
 //! use annealing_workflow::definition::{Error, Outcome, Workflow};
-//! use plugin_sdk::workflow::{Machine, all, any, cancelled, is};
+//! use plugin_sdk::workflow::{Machine, all, any, cancelled, is, not};
 //!
 //! /// A new season. Texts are loaded and checked while posters are printed, a person decides, and what was loaded is
-//! /// undone if the season does not open.
+//! /// undone if the season does not open. `publish` cleans up too, so a cancel after the yes neither stops nor undoes it.
 //! fn season() -> Result<Workflow, Error> {
 //!     Workflow::new("season")
 //!         .machine(Machine::calls("load", "load-texts"))
@@ -18,7 +18,7 @@
 //!             Machine::asks("go", "Open the season?", ["yes", "no"])
 //!                 .when(all([is("verify", "done"), is("posters", "done")])),
 //!         )
-//!         .machine(Machine::calls("publish", "publish").when(is("go", "yes")))
+//!         .machine(Machine::calls("publish", "publish").cleans_up().when(is("go", "yes")))
 //!         .machine(Machine::calls("undo", "unload-texts").cleans_up().when(all([
 //!             is("load", "done"),
 //!             any([
@@ -26,7 +26,7 @@
 //!                 is("posters", "failed"),
 //!                 is("publish", "failed"),
 //!                 is("go", "no"),
-//!                 cancelled(),
+//!                 all([cancelled(), not(is("go", "yes"))]),
 //!             ]),
 //!         ])))
 //!         .ends_well(is("publish", "done"))

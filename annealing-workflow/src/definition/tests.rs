@@ -142,6 +142,29 @@ fn r28_names_that_are_not_there_are_refused_with_their_place() {
     assert!(found[1].contains("restores its own machine"), "{found:?}");
 }
 
+/// A guard that would be lost is no guard.
+#[test]
+fn r28_what_is_set_on_a_machine_before_its_action_is_refused() {
+    let action = || Action::calls("f");
+    let early = Machine::new("a", "look")
+        .when(is("b", "done"))
+        .on("look", action());
+    let late = Machine::new("a", "look")
+        .on("look", action())
+        .when(is("b", "done"));
+    let with = |machine| one(Machine::calls("b", "f")).machine(machine).build();
+    assert_eq!(problems(with(early)), [Problem::SetNothing("a".into())]);
+    assert!(with(late).is_ok());
+}
+
+#[test]
+fn r34_blast_radius_has_a_limit() {
+    let with = |assets| one(Machine::calls("a", "f").blast_radius(assets)).build();
+    assert!(with(4_000).is_ok());
+    let found = texts(with(4_001));
+    assert!(found[0].contains("more than 4,000 assets"), "{found:?}");
+}
+
 #[test]
 fn r28_names_are_unique_and_of_few_characters() {
     let built = one(Machine::calls("a", "f"))

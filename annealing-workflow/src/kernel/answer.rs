@@ -14,6 +14,7 @@ use super::{
     event::{CallNo, Command, Effects, Record},
     refused::Refused,
     state::{Phase, StepId, Why},
+    text::cut,
 };
 use crate::record::{Entry, Output, What};
 
@@ -199,6 +200,7 @@ impl Lane {
             }
         }
         self.fits_gathered(id, answer)?;
+        execution.has_room_for_edits(answer)?;
         let mut context = execution.shared();
         context.extend(answer.context.clone());
         Limit::CONTEXT
@@ -298,7 +300,7 @@ impl Lane {
         error: &plugin::Error,
         out: &mut Effects,
     ) {
-        let why = error.to_string();
+        let why = cut(error.to_string());
         let Some(execution) = self.live.get_mut(&id.execution) else {
             return;
         };

@@ -32,7 +32,11 @@ impl Lane {
         };
         match (word, self.drained.contains_key(workflow)) {
             (WorkflowWord::Drain, true) => return Err(refused("it is drained already")),
-            (WorkflowWord::Resume, false) => return Err(refused("it is not drained")),
+            (WorkflowWord::Resume, false) => {
+                return Err(refused(
+                    "no word drains it; if its starts wait, each says for what",
+                ));
+            }
             (WorkflowWord::Drain, false) => {
                 let live = self.live.values().any(|it| it.id.workflow == *workflow);
                 if !live && !self.settings.workflows.contains_key(workflow) {

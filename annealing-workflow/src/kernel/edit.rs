@@ -3,7 +3,7 @@
 use control_plane_store::records::Holder;
 use plugin_sdk::{
     ChangeId, Mono, Now,
-    operation::{Answer, SourceEdit},
+    operation::{Answer, Power, SourceEdit},
     plugin,
     workflow::{MachineName, StateName},
 };
@@ -14,6 +14,7 @@ use super::{
     event::{Call, CallNo, Effects, Made, PreparedEdit, SettleRequest, Settlement},
     packed::Kept,
     state::{Execution, Phase, Step, StepId, Why},
+    text::{cut, cut_one_of},
 };
 use crate::record::{EditedAsset, Entry, StepEdit, What};
 
@@ -78,7 +79,7 @@ impl Lane {
         machines: &[MachineName],
         out: &mut Effects,
     ) {
-        let Some(execution) = self.live.get_mut(&id.execution) else {
+        let Some(execution) = self.live.get(&id.execution) else {
             return;
         };
         if execution.live.paused.is_some() {
@@ -88,10 +89,13 @@ impl Lane {
             .iter()
             .filter_map(|name| execution.workflow.machine_no(name))
             .collect();
-        let mut steps = numbers
-            .iter()
-            .filter_map(|machine| execution.steps.at(*machine));
-        if steps.any(|step| step.edit_may_come()) {
+        let waits = numbers.iter().any(|machine| {
+            self.edits_may_come(StepId {
+                machine: *machine,
+                ..id
+            })
+        });
+        if waits {
             let again = now.mono + UNDER_WAY;
             return self.enter(now, id, Phase::Delayed(Why::Edits), Some(again));
         }
@@ -111,10 +115,23 @@ impl Lane {
         if edit.edits.is_empty() {
             return self.conclude(now, id, &edit.outcome);
         }
-        if let Some(step) = execution.steps.at_mut(id.machine) {
+        if let Some(step) = self.step_mut(id) {
             step.edit = Kept::open(edit);
         }
         self.make_edit(now, id, out);
+    }
+
+    /// Whether an edit of this step may still be made: one that is on its way, or that of a call in flight.
+    fn edits_may_come(&self, id: StepId) -> bool {
+        let Some(step) = self.step_of(id) else {
+            return false;
+        };
+        let may = self.function(id).map(|function| &function.info.may[..]);
+        let edits =
+            may.is_some_and(|may| may.iter().any(|power| matches!(power, Power::Edit { .. })));
+        let in_call =
+            step.may_have_effect() || matches!(step.phase, Phase::Suspect | Phase::Poisoned);
+        step.edit_may_come() || edits && in_call
     }
 
     /// Makes the edit of a step, or waits for its assets if it is made.
@@ -286,21 +303,22 @@ impl Lane {
         let (mut edits, mut starts) = (Vec::new(), Vec::new());
         if let Some(edit) = step.edit.open_mut() {
             starts = std::mem::take(&mut edit.starts);
-            edits = edit
-                .edits
-                .iter()
-                .map(|edit| format!("{} {}", edit.source.0, edit.edit))
-                .collect();
+            let many = edit.edits.len();
+            let text = |edit: &SourceEdit| format!("{} {}", edit.source.0, edit.edit);
+            let texts = edit.edits.iter().map(text);
+            edits = texts.map(|text| cut_one_of(many, &text)).collect();
             edit.assets = Some(assets.clone());
         }
+        let many = left_alone.len();
+        let left_alone = left_alone.iter().map(|text| cut_one_of(many, text));
         let entry = Entry {
             at: now.wall,
             machine: Some(machine),
             what: What::Edited {
                 edits,
-                assets,
+                assets: assets.into_iter().take(EditedAsset::MANY).collect(),
                 changes: EditedAsset::first(&changes),
-                left_alone,
+                left_alone: left_alone.collect(),
             },
         };
         self.log.entry(id.execution).or_default().push(entry);
@@ -343,7 +361,7 @@ impl Lane {
             Ok(Settlement::RolledBack(why)) => (StateName::from(StateName::ROLLED_BACK), Some(why)),
             Err(error) => {
                 if let Some(step) = self.step_mut(id) {
-                    step.rare.error = Some(error.to_string());
+                    step.rare.error = Some(cut(error.to_string()));
                 }
                 let again = now.mono + DISPATCH;
                 self.enter(now, id, Phase::Delayed(Why::Settling), Some(again));
@@ -351,7 +369,7 @@ impl Lane {
             }
         };
         if let Some(step) = self.step_mut(id).filter(|_| why.is_some()) {
-            step.rare.error = why;
+            step.rare.error = why.map(cut);
         }
         self.conclude(now, id, &outcome);
     }

@@ -28,6 +28,15 @@ impl Lane {
         self.due_start(now, StepId::start(no), out);
     }
 
+    /// Lets an execution that is live again wait for its start. Clean-up does not wait, as in one that is cancelled before
+    /// its start.
+    pub(super) fn gate_again(&mut self, now: Now, no: ExecutionNo, out: &mut Effects) {
+        match self.live.get_mut(&no) {
+            Some(execution) if execution.live.cancelled.is_some() => execution.live.given_up = true,
+            _ => self.await_start(now, no, out),
+        }
+    }
+
     /// Asks the dispatch stack for a start, if there is one, unless the execution is paused or its workflow drained.
     pub(super) fn due_start(&mut self, now: Now, id: StepId, out: &mut Effects) {
         let execution = self.live.get(&id.execution);

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use plugin_sdk::{
     Now,
-    operation::{Answer, Limit, PauseAsset, SourceEdit},
+    operation::{Answer, Limit, OverLimit, PauseAsset, SourceEdit},
     workflow::{MachineName, StateName, Task},
 };
 
@@ -35,11 +35,34 @@ impl Execution {
         self.action(id.machine).is_some_and(|action| action.gathers)
     }
 
+    /// Whether the edits of an answer, with all that the execution has edited or gathered before, can be undone in one edit
+    /// of a source, and whether one record has room for them and for what is done with them.
+    ///
+    /// # Errors
+    /// When they are too many or too large together.
+    pub(super) fn has_room_for_edits(&self, answer: &Answer) -> Result<(), String> {
+        if answer.edits.is_empty() && answer.pauses.is_empty() {
+            return Ok(());
+        }
+        let (mut edits, mut pauses) = (answer.edits.clone(), answer.pauses.clone());
+        for before in self.steps.values().filter_map(|step| step.edit.get()) {
+            edits.extend(before.made());
+            if before.gathered {
+                edits.extend_from_slice(&before.edits);
+                pauses.extend_from_slice(&before.pauses);
+            }
+        }
+        let all = || -> Result<(), OverLimit> {
+            Limit::EDITS.check(edits.len())?;
+            Limit::EDITED.check_json(&edits)?;
+            Limit::CHANGES.check_json(&(&edits, &pauses, &answer.starts))
+        };
+        all().map_err(|over| format!("{over}; let several executions make them"))
+    }
+
     /// Why the edits of an answer cannot be added to those of the steps before.
     fn misfit(&self, own: &MachineName, answer: &Answer) -> Option<String> {
-        let mut before = 0;
         for (other, gathered) in self.open_gathered() {
-            before += gathered.edits.len();
             for (theirs, ours) in gathered
                 .edits
                 .iter()
@@ -59,8 +82,7 @@ impl Execution {
                 }
             }
         }
-        let all = Limit::EDITS.check(before + answer.edits.len());
-        all.err().map(|over| over.to_string())
+        None
     }
 }
 

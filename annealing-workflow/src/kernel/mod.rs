@@ -38,6 +38,7 @@ mod start;
 mod state;
 #[cfg(test)]
 mod tests;
+mod text;
 mod transition;
 mod trigger;
 mod unknown;
@@ -204,7 +205,7 @@ impl Kernel for Lane {
                 by,
                 known,
                 reply,
-            } => self.heard(now, command, &by, known, reply, out),
+            } => self.heard(now, command, &text::cut_by(by), known, reply, out),
             Event::Asked {
                 id,
                 at,
@@ -212,6 +213,7 @@ impl Kernel for Lane {
                 by,
                 known,
             } => {
+                let by = text::cut_by(by);
                 let given = Given { id, at, by, known };
                 self.asked(now, given, command, out);
             }
@@ -287,6 +289,11 @@ impl Lane {
     /// Whether an execution is live.
     pub fn is_live(&self, execution: &ExecutionId) -> bool {
         self.no_of(execution).is_some()
+    }
+
+    /// Number of live executions.
+    pub fn live_count(&self) -> usize {
+        self.live.len()
     }
 
     /// The number of a live execution. `None`: it is not live.
@@ -463,7 +470,7 @@ impl Lane {
 
     /// The same moment with a wall time that follows the monotonic clock: what is measured by it takes as long as it says,
     /// even if the wall clock is set.
-    fn steady(&self, now: Now) -> Now {
+    pub(crate) fn steady(&self, now: Now) -> Now {
         let passed = SignedDuration::try_from(now.mono.since(self.begun.mono));
         let wall = self.begun.wall.checked_add(passed.unwrap_or_default());
         Now {

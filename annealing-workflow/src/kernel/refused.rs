@@ -27,7 +27,9 @@ pub enum Refused {
     #[error("a workflow is named {0}; give the operation another name")]
     NameTaken(WorkflowName),
     /// The key belongs to an execution with another input, or of another operation.
-    #[error("the key has started {0} with another input; use another key, or the same input")]
+    #[error(
+        "the key has started {0} with another input or operation; use another key, or the same content"
+    )]
     OtherInput(ExecutionId),
     /// A part of the start cannot be accepted.
     #[error(transparent)]
@@ -45,7 +47,9 @@ pub enum Refused {
         chain: String,
     },
     /// No such execution is live.
-    #[error("no live execution has the id {0}")]
+    #[error(
+        "no live execution has the id {0}; of one that has ended, only machines can be restarted"
+    )]
     NotLive(ExecutionId),
     /// The execution was live again after what was read of it for a restart.
     #[error(

@@ -10,6 +10,7 @@ use super::{
     refused::Refused,
     say::Say,
     state::{ExecutionNo, StepId},
+    text::cut,
 };
 use crate::record::{Changed, Entry, KeyRecord, What};
 
@@ -52,7 +53,7 @@ impl Lane {
                 machine,
             });
         }
-        let word = Say::Restart(machines.clone()).to_string();
+        let word = cut(Say::Restart(machines.clone()).to_string());
         let by = by.clone();
         self.log.entry(no).or_default().push(Entry {
             at: now.wall,
@@ -62,7 +63,7 @@ impl Lane {
         self.live_changed.insert(no);
         self.restart(now, no, &machines, out)?;
         if self.live.get(&no).is_some_and(|it| self.is_gated(it)) {
-            self.await_start(now, no, out);
+            self.gate_again(now, no, out);
         }
         out.urgent = true;
         Ok(Reply::Taken)

@@ -7,12 +7,13 @@ use super::{
     event::{Call, Effects, Record},
     refused::Refused,
     say::Say,
-    state::{ExecutionNo, Phase, StepId},
+    state::{Execution, ExecutionNo, Phase, StepId},
 };
-use crate::definition::MachineNo;
+use crate::definition::{MachineNo, StateNo};
 
 impl Lane {
-    /// Sets machines, and all whose guards depend on them, back to their first state with a new run.
+    /// Sets machines, and all whose guards depend on them, back to their first state with a new run. A cancel is taken back,
+    /// unless all these machines clean up.
     pub(super) fn restart(
         &mut self,
         now: Now,
@@ -27,7 +28,8 @@ impl Lane {
         let Some(execution) = self.live.get(&no) else {
             return Ok(());
         };
-        if execution.live.given_up {
+        let takes_back = takes_cancel_back(execution, &numbers);
+        if takes_back && execution.live.given_up {
             // The cancel taken back, it would run without the claims of its start, and in a drain.
             let why =
                 "it was cancelled before its start and cleans up; restart it when it has ended";
@@ -51,9 +53,8 @@ impl Lane {
             };
             self.set_back(now, id, out);
         }
-        if let Some(execution) = self.live.get_mut(&no)
-            && execution.live.cancelled.take().is_some()
-        {
+        if takes_back && let Some(execution) = self.live.get_mut(&no) {
+            execution.live.cancelled = None;
             execution.position.uncancel();
             let disabled = execution.workflow.mentioning_cancelled().to_vec();
             self.live_changed.insert(no);
@@ -101,9 +102,7 @@ impl Lane {
         let Some(execution) = self.live.get_mut(&id.execution) else {
             return;
         };
-        execution
-            .position
-            .set(id.machine, crate::definition::StateNo::FIRST);
+        execution.position.set(id.machine, StateNo::FIRST);
         if !keeps && execution.context.contains_key(&id.machine) {
             execution.context.remove(&id.machine);
         }
@@ -127,4 +126,14 @@ impl Lane {
         }
         self.changed(id);
     }
+}
+
+/// Whether a restart of these machines takes a cancel back. It stays if only clean-up is set back, so that clean-up that has
+/// failed can run again.
+fn takes_cancel_back(execution: &Execution, machines: &[MachineNo]) -> bool {
+    let cleans_up = |machine: &MachineNo| {
+        let first = execution.workflow.action(*machine, StateNo::FIRST);
+        first.is_some_and(|action| action.cleans_up)
+    };
+    execution.live.cancelled.is_some() && !machines.iter().all(cleans_up)
 }

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Say {
-    /// Cleans up and ends.
+    /// Cleans up and ends: begins the actions that [clean up](plugin_sdk::workflow::Action::cleans_up) and whose guards hold,
+    /// beside calls in flight, and no others. An execution that is paused cleans up when it is resumed.
     Cancel,
     /// Starts nothing more; what is in flight ends.
     Pause,
@@ -30,7 +31,8 @@ pub enum Say {
     },
     /// Calls a function again that was in flight at too many deaths.
     Replay(MachineName),
-    /// Sets machines, and all that depend on them, back to their first state. An execution that has ended is live again.
+    /// Sets machines, and all that depend on them, back to their first state. An execution that has ended is live again. A
+    /// cancel is taken back, so that what it held begins, unless all these machines clean up.
     Restart(Vec<MachineName>),
     /// Goes on with the definition that the owner's program has under the workflow's name, if it has all machines of the execution
     /// and their states, and the actions with calls or edits in flight, or of unknown outcome, are the same there. An action

@@ -36,7 +36,7 @@ impl Lane {
             }
             last = no.0;
             let fits = query.names(&execution.id, &execution.live);
-            if fits && query.only.is_none_or(|only| is_for(execution, only)) {
+            if fits && query.only.is_none_or(|only| self.is_for(execution, only)) {
                 page.executions.push(self.shown(execution));
             }
         }
@@ -123,10 +123,7 @@ impl Lane {
             Phase::Poisoned | Phase::Unsettled => word(step),
             Phase::Asking => asks(execution, machine),
             Phase::Waiting => (WaitFor::Time, "its timer".to_owned()),
-            Phase::Missing(name) => (
-                WaitFor::Missing(name.to_string()),
-                format!("`{name}` is not registered"),
-            ),
+            Phase::Missing(name) => (WaitFor::Missing(name.to_string()), not_registered(name)),
             Phase::Child(child) => (
                 WaitFor::Child((**child).clone()),
                 format!("the end of {child}"),
@@ -156,8 +153,7 @@ impl Lane {
     /// What a step waits for whose last attempt may have had an effect.
     fn fenced(&self, execution: &Execution, machine: MachineNo, step: &Step) -> (WaitFor, String) {
         if let Some(name) = self.not_there(execution, machine) {
-            let why = format!("`{name}` is not registered");
-            return (WaitFor::Missing(name.to_owned()), why);
+            return (WaitFor::Missing(name.to_owned()), not_registered(name));
         }
         let (attempt, probed) = (step.attempt, self.has_probe(execution, machine));
         let why = match step.uncertain && probed {
@@ -190,17 +186,29 @@ impl Lane {
         let key = key.0.to_string();
         (WaitFor::Claim { key, held_by }, why)
     }
+
+    /// Whether a person has to do this for an execution.
+    fn is_for(&self, execution: &Execution, only: Only) -> bool {
+        let mut steps = execution.steps.iter();
+        match only {
+            Only::Asking => steps.any(|(_, step)| step.phase == Phase::Asking),
+            Only::Parked => {
+                steps.any(|(_, step)| matches!(step.phase, Phase::Poisoned | Phase::Unsettled))
+            }
+            Only::Paused => execution.live.paused.is_some(),
+            Only::Missing => steps.any(|(machine, step)| match step.phase {
+                Phase::Missing(_) => true,
+                Phase::Fencing(_) => self.not_there(execution, machine).is_some(),
+                _ => false,
+            }),
+        }
+    }
 }
 
-/// Whether a person has to do this for an execution.
-fn is_for(execution: &Execution, only: Only) -> bool {
-    let start = execution.start.as_deref().into_iter();
-    let mut phases = start.chain(execution.steps.values()).map(|it| &it.phase);
-    match only {
-        Only::Asking => phases.any(|phase| *phase == Phase::Asking),
-        Only::Parked => phases.any(|it| matches!(it, Phase::Poisoned | Phase::Unsettled)),
-        Only::Paused => execution.live.paused.is_some(),
-    }
+fn not_registered(name: &str) -> String {
+    format!(
+        "`{name}` is not registered; start a program that registers it, or skip the step if no call of it is open"
+    )
 }
 
 /// A step that waits for the word of a person.

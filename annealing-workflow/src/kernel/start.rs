@@ -20,6 +20,7 @@ use super::{
     refused::Refused,
     sparse::Sparse,
     state::{About, Execution, ExecutionNo, Phase, Step, StepId},
+    text::cut,
 };
 use crate::{
     definition::{MachineNo, Outcome, Workflow},
@@ -302,7 +303,7 @@ impl Lane {
                     Ok(_) => "the start was not answered".to_owned(),
                 };
                 if let Some(step) = self.step_mut(id) {
-                    step.rare.error = Some(why);
+                    step.rare.error = Some(cut(why));
                 }
                 self.conclude(now, id, &StateName::from(StateName::FAILED));
             }

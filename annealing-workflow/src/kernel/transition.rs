@@ -8,6 +8,7 @@ use super::{
     Bug, CommitNo, Lane, RECENT,
     event::{Call, Effects, Record},
     state::{Execution, ExecutionNo, StepId},
+    text::cut_one_of,
 };
 use crate::{
     definition::Outcome,
@@ -49,18 +50,23 @@ impl Lane {
             .live
             .bound
             .unwrap_or(self.settings.config.transitions);
+        let mut parked = None;
         if execution.transitions >= bound && execution.live.paused.is_none() {
+            let why = format!("{bound} transitions, which is the limit; resume it to go on");
             let said = Said {
-                by: By::new(
-                    "control plane",
-                    format!("{bound} transitions, which is the limit; resume it to go on"),
-                ),
+                by: By::new("control plane", why.clone()),
                 at: now.wall,
             };
             execution.live.paused = Some(Box::new(said));
             self.live_changed.insert(id.execution);
+            parked = Some(Entry {
+                at: now.wall,
+                machine: None,
+                what: What::Parked(why),
+            });
         }
-        self.log.entry(id.execution).or_default().push(moved);
+        let log = self.log.entry(id.execution).or_default();
+        log.extend(std::iter::once(moved).chain(parked));
         self.changed(id);
         self.look_at(id.execution, mentioning.into_iter().chain([id.machine]));
     }
@@ -140,9 +146,15 @@ impl Execution {
             let name = self.machine_name(machine).clone();
             (name, self.state_name(machine).clone())
         });
-        let errors = self.steps.iter().filter_map(|(machine, step)| {
-            Some((self.machine_name(machine).clone(), step.rare.error.clone()?))
-        });
+        let errors = self
+            .steps
+            .iter()
+            .filter_map(|(machine, step)| Some((machine, step.rare.error.as_deref()?)));
+        let errors: Vec<_> = errors.collect();
+        let cut = |error| cut_one_of(errors.len(), error);
+        let errors = errors
+            .iter()
+            .map(|(machine, error)| (self.machine_name(*machine).clone(), cut(error)));
         Ended {
             id: self.id.clone(),
             states: states.collect(),

@@ -12,6 +12,7 @@ use super::{
     event::{Call, CallNo, Effects},
     sparse::Until,
     state::{Execution, Phase, StepId, Why},
+    text::cut,
 };
 use crate::{
     definition::MachineNo,
@@ -60,12 +61,12 @@ impl Lane {
             machine: Some(execution.machine_name(id.machine).clone()),
             what: What::Unknown {
                 attempt,
-                why: why.to_owned(),
+                why: cut(why),
             },
         };
         self.log.entry(id.execution).or_default().push(entry);
         if let Some(step) = self.step_mut(id) {
-            step.rare.error = Some(format!("{why} (outcome unknown)"));
+            step.rare.error = Some(format!("{} (outcome unknown)", cut(why)));
         }
         self.changed(id);
         out.urgent = true;
@@ -100,9 +101,27 @@ impl Lane {
                 }
                 _ => self.again(now, id, counts, out),
             },
-            (false, _) => self.enter(now, id, Phase::Unsettled, None),
+            (false, _) => self.unsettled(now, id),
         }
         self.changed(id);
+    }
+
+    /// Parks a step of which a person has to say what its last attempt has done.
+    fn unsettled(&mut self, now: Now, id: StepId) {
+        self.enter(now, id, Phase::Unsettled, None);
+        let (Some(execution), Some(step)) = (self.live.get(&id.execution), self.step_of(id)) else {
+            return;
+        };
+        let why = format!(
+            "it is not known what attempt {} has done; settle it, or say that it had no effect",
+            step.attempt
+        );
+        let entry = Entry {
+            at: now.wall,
+            machine: Some(execution.machine_name(id.machine).clone()),
+            what: What::Parked(why),
+        };
+        self.log.entry(id.execution).or_default().push(entry);
     }
 
     /// Tries a step again whose last attempt had no effect, or may be repeated.
@@ -190,7 +209,7 @@ impl Lane {
             // Asked again, also by the next owner, because the record says that a call is open.
             other => {
                 if let (Err(why), Some(step)) = (other, self.step_mut(id)) {
-                    step.rare.error = Some(format!("the probe: {why}"));
+                    step.rare.error = Some(cut(format!("the probe: {why}")));
                 }
                 let again = now.mono + PROBE_AGAIN;
                 self.enter(now, id, Phase::Fencing(counts), Some(again));

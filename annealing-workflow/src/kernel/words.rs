@@ -14,6 +14,7 @@ use super::{
     refused::Refused,
     say::{Say, Settled},
     state::{Execution, ExecutionNo, Phase, Step, StepId},
+    text::cut,
 };
 use crate::{
     query::ExecutionQuery,
@@ -103,7 +104,7 @@ impl Lane {
             at: now.wall,
             machine: None,
             what: What::Said {
-                word: word.to_string(),
+                word: cut(word.to_string()),
                 by: by.clone(),
             },
         };

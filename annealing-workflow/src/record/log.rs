@@ -9,10 +9,12 @@ use plugin_sdk::{
 use prodspec_model::{Asset, AssetId, Digest, snapshot::Change};
 use serde::{Deserialize, Serialize};
 
-/// The entries that one commit added to the log of an execution.
+use super::known::known;
+
+/// The entries that one commit added to the log of an execution, without those that only a newer program version knows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct LogRecord(pub Vec<Entry>);
+pub struct LogRecord(#[serde(deserialize_with = "known")] pub Vec<Entry>);
 
 impl Record for LogRecord {
     const KIND: &'static str = "workflow-log";
@@ -85,7 +87,7 @@ pub enum What {
     Edited {
         /// The edits, in words.
         edits: Vec<String>,
-        /// The assets that change.
+        /// The assets that change: the first thousand.
         assets: Vec<AssetId>,
         /// What the edit changes in them, as far as it is known: the first thousand.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -94,7 +96,8 @@ pub enum What {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         left_alone: Vec<String>,
     },
-    /// The step is not tried again until a person says so.
+    /// A person has to say how it goes on, for this reason: an attempt that must not be repeated has an unknown outcome, or
+    /// owners died in it. Without a machine: the execution is paused at its maximum number of transitions.
     Parked(String),
     /// A person or a program gave a word.
     Said {
@@ -125,9 +128,6 @@ pub enum What {
     Ended(String),
 }
 
-/// Maximum number of changed assets whose digests an entry has.
-const DIGESTS: usize = 1000;
-
 /// What an edit changes in an asset.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EditedAsset {
@@ -142,10 +142,13 @@ pub struct EditedAsset {
 }
 
 impl EditedAsset {
+    /// Maximum number of changed assets that an entry names.
+    pub(crate) const MANY: usize = 1_000;
+
     /// What the first of these changes do.
     pub(crate) fn first(changes: &[Change]) -> Vec<Self> {
         let digest = |side: &Option<Asset>| side.as_ref().map(Asset::digest);
-        let edited = changes.iter().take(DIGESTS).map(|change| Self {
+        let edited = changes.iter().take(Self::MANY).map(|change| Self {
             asset: change.id(),
             before: digest(&change.before),
             after: digest(&change.after),

@@ -26,6 +26,7 @@
 mod execution;
 mod feed;
 mod inbox;
+mod known;
 mod log;
 mod step;
 

@@ -3,12 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use control_plane_runtime::{Runtime, timeout_at};
-use control_plane_store::{Error, Record as _, Version, Write, record};
+use control_plane_store::{Error, Key, KeyRange, Record as _, Version, Versioned, Write, record};
 use futures::{Stream, StreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 use plugin_sdk::{operation::ExecutionId, workflow::WorkflowName};
 use prodspec_model::{AssetId, PartitionId};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::build::Workflows;
 use crate::{
@@ -33,8 +33,10 @@ const LOOK: Duration = Duration::from_secs(5);
 pub struct Heard {
     /// The place from which a follower goes on after this part.
     pub position: FeedPosition,
-    /// What the commit did, in order.
+    /// What the commit did, in order, without what only a newer program version knows.
     pub told: Vec<Told>,
+    /// The number of each entry in the part, whatever this program version knows.
+    pub(super) numbers: Vec<usize>,
 }
 
 impl<R: Runtime> Workflows<R> {
@@ -86,24 +88,31 @@ impl<R: Runtime> Workflows<R> {
         }
     }
 
-    async fn page(&self, after: Option<&FeedPosition>) -> Result<Vec<Heard>, Error> {
-        let mut range = record::range(&self.partition, FeedRecord::KIND);
-        if let Some(after) = after {
-            range = range.after(&record::key(&self.partition, FeedRecord::KIND, &after.0));
+    /// The rows after a place.
+    fn after(&self, after: Option<&FeedPosition>) -> KeyRange {
+        let range = record::range(&self.partition, FeedRecord::KIND);
+        match after {
+            Some(after) => range.after(&record::key(&self.partition, FeedRecord::KIND, &after.0)),
+            None => range,
         }
-        let page = self.store.scan(range, PAGE).await?;
+    }
+
+    async fn page(&self, after: Option<&FeedPosition>) -> Result<Vec<Heard>, Error> {
+        let page = self.store.scan(self.after(after), PAGE).await?;
         let heard = page.rows.iter().map(|(row, stored)| {
-            let name = row.as_str().rsplit('/').next().unwrap_or_default();
-            let told = match record::decode::<FeedRecord>(row, stored) {
-                Ok(read) => read.value.0,
-                // A newer program version wrote it, or it is damaged. What is after it is heard.
+            let all = match serde_json::from_slice::<Vec<serde_json::Value>>(&stored.value) {
+                Ok(all) => all,
+                // It is damaged. What is after it is heard.
                 Err(error) => {
-                    tracing::warn!(%error, "a part of the feed of executions cannot be read; it is left out");
+                    tracing::warn!(key = %row, %error, "a part of the feed of executions cannot be read; it is left out");
                     Vec::new()
                 }
             };
-            let position = FeedPosition(name.into());
-            Heard { position, told }
+            // Without the entries that only a newer program version knows.
+            let known = |(n, one)| Some((n, serde_json::from_value::<Told>(one).ok()?));
+            let (numbers, told) = (0..).zip(all).filter_map(known).unzip();
+            let position = position(row);
+            Heard { position, told, numbers }
         });
         Ok(heard.collect())
     }
@@ -127,17 +136,34 @@ impl<R: Runtime> Workflows<R> {
         now: Timestamp,
     ) -> Result<(Vec<Write>, Option<FeedPosition>), Error> {
         let kept_since = now.checked_sub(KEPT).unwrap_or(Timestamp::MIN);
-        let mut page = self.page(after).await?;
-        let is_kept = |heard: &Heard| heard.told.iter().any(|told| told.entry.at >= kept_since);
-        let first_kept = page.iter().position(is_kept);
-        page.truncate(first_kept.unwrap_or(page.len()));
-        // How old a part is that cannot be read is known from one after it.
-        let last_read = page.iter().rposition(|heard| !heard.told.is_empty());
-        page.truncate(last_read.map_or(0, |last| last + 1));
-        let name = |heard: &Heard| record::delete::<FeedRecord>(&self.partition, &heard.position.0);
-        let gone = page.iter().map(name).collect();
-        Ok((gone, page.pop().map(|heard| heard.position)))
+        let page = self.store.scan(self.after(after), PAGE).await?;
+        // What nothing can read is of no use. What only a newer program version can read is kept as long as the rest.
+        let is_kept = |stored: &Versioned| {
+            let ages = serde_json::from_slice::<Vec<Age>>(&stored.value);
+            ages.is_ok_and(|ages| ages.iter().any(|age| age.entry.at >= kept_since))
+        };
+        let old = page.rows.into_iter().take_while(|(_, row)| !is_kept(row));
+        let old: Vec<Key> = old.map(|(key, _)| key).collect();
+        let last = old.last().map(position);
+        Ok((old.into_iter().map(Write::Delete).collect(), last))
     }
+}
+
+/// The place of a row.
+fn position(row: &Key) -> FeedPosition {
+    let name = row.as_str().rsplit('/').next().unwrap_or_default();
+    FeedPosition(name.into())
+}
+
+/// An entry of the feed of which only the time matters, of this program version or a newer one.
+#[derive(Deserialize)]
+struct Age {
+    entry: At,
+}
+
+#[derive(Deserialize)]
+struct At {
+    at: Timestamp,
 }
 
 /// An entry of the feed as it is written: a [`Told`] without a copy.
@@ -256,47 +282,78 @@ mod tests {
         assert_eq!(entries, (0..2_000).map(entry).collect::<Vec<_>>());
     }
 
-    /// What an older program version cannot read is kept for as long as what it can read.
-    #[tokio::test]
-    async fn r41_parts_of_the_feed_that_cannot_be_read_are_kept_for_seven_days_too() {
-        let (now, hour) = (
-            Timestamp::UNIX_EPOCH + KEPT * 2,
-            SignedDuration::from_hours(1),
-        );
-        let part = |n: u64, at: Option<Timestamp>| {
-            let name = FeedPosition::new(1, n, 0);
-            let key = record::key(&"test".parse().unwrap(), FeedRecord::KIND, &name.0);
-            let told = at.map(|at| Told {
-                about: Subject::Execution(ExecutionId::new("w", n)),
-                entry: Entry {
-                    at,
-                    machine: None,
-                    what: What::Note("later".to_owned()),
-                },
-            });
-            let newer = || json!([{"entry": {"at": now, "what": "of a newer version"}}]);
-            let json = told.map_or_else(newer, |told| json!([told]));
-            (name, Write::Put(key, json.to_string().into_bytes().into()))
+    fn note(at: Timestamp) -> serde_json::Value {
+        let told = Told {
+            about: Subject::Execution(ExecutionId::new("w", 1)),
+            entry: Entry {
+                at,
+                machine: None,
+                what: What::Note("later".to_owned()),
+            },
         };
-        let (old, young) = (Some(now - KEPT - hour), Some(now - hour));
-        for (ages, gone) in [
-            (&[None, old, None, old, None, young, None][..], 4),
-            (&[old, None, None], 1),
-            (&[None, young, old], 0),
-            (&[None], 0),
+        json!(told)
+    }
+
+    /// An entry that this program version does not know.
+    fn newer(at: Timestamp) -> serde_json::Value {
+        json!({ "execution": "w-0000000001", "entry": { "at": at, "what": "newer" } })
+    }
+
+    async fn following(parts: &[serde_json::Value]) -> Arc<Workflows<TokioRuntime>> {
+        let store = Arc::new(MemoryStore::new());
+        let partition: PartitionId = "test".parse().unwrap();
+        let rows = (0..).zip(parts).map(|(n, part)| {
+            let name = FeedPosition::new(1, n, 0);
+            let key = record::key(&partition, FeedRecord::KIND, &name.0);
+            Write::Put(key, part.to_string().into_bytes().into())
+        });
+        let batch = rows.fold(Batch::new(), Batch::write);
+        store.commit(batch).await.unwrap();
+        let workflows = Workflows::builder(TokioRuntime::current(), partition, store);
+        workflows.build().unwrap()
+    }
+
+    /// What only a newer program version knows is kept as long as the rest. What is no list of entries is of no use.
+    #[tokio::test]
+    async fn r41_parts_of_newer_program_versions_are_kept_for_seven_days_too() {
+        let hour = SignedDuration::from_hours(1);
+        let now = Timestamp::UNIX_EPOCH + KEPT * 2;
+        let (old, young) = (now - KEPT - hour, now - hour);
+        let damaged = json!("damaged");
+        for (parts, gone) in [
+            (
+                vec![
+                    json!([newer(old)]),
+                    json!([note(old)]),
+                    damaged.clone(),
+                    json!([newer(young)]),
+                ],
+                3,
+            ),
+            (
+                vec![json!([newer(old), note(young)]), json!([note(old)])],
+                0,
+            ),
+            (vec![json!([newer(old)]); 150], 100),
+            (vec![damaged], 1),
         ] {
-            let store = Arc::new(MemoryStore::new());
-            let parts = (0..).zip(ages).map(|(n, at)| part(n, *at));
-            let (names, writes): (Vec<_>, Vec<_>) = parts.unzip();
-            let batch = writes.into_iter().fold(Batch::new(), Batch::write);
-            store.commit(batch).await.unwrap();
-            let runtime = TokioRuntime::current();
-            let workflows = Workflows::builder(runtime, "test".parse().unwrap(), store);
-            let workflows = workflows.build().unwrap();
+            let workflows = following(&parts).await;
             let (writes, last) = workflows.old_feed(None, now).await.unwrap();
-            assert_eq!(writes.len(), gone, "{ages:?}");
-            assert_eq!(last.as_ref(), names[..gone].last());
+            assert_eq!(writes.len(), gone, "{parts:?}");
+            let last_gone = gone.checked_sub(1);
+            assert_eq!(last, last_gone.map(|n| FeedPosition::new(1, n as u64, 0)));
         }
+    }
+
+    #[tokio::test]
+    async fn r42_entries_beside_those_of_a_newer_program_version_are_heard() {
+        let at = Timestamp::UNIX_EPOCH;
+        let workflows = following(&[json!([note(at), newer(at), note(at)])]).await;
+        let page = workflows.page(None).await.unwrap();
+        let told: Vec<usize> = page.iter().map(|heard| heard.told.len()).collect();
+        assert_eq!(told, [2]);
+        // The keys of what listeners start have these numbers, in every program version.
+        assert_eq!(page[0].numbers, [0, 2]);
     }
 
     #[test]

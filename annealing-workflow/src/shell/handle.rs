@@ -294,18 +294,13 @@ impl<R: Runtime> Handle<R> {
         machines: &[MachineName],
         by: &By,
     ) -> Result<(), AskError> {
-        let Some(ended) = self.ended(id).await? else {
-            return Err(AskError::Unknown(id.clone()));
-        };
-        let (workflows, rewrites) = (&self.workflows, &self.rewrites);
-        let read = async {
-            let workflow = recover::definition(workflows, ended.live.origin.definition).await?;
-            recover::execution(workflows, rewrites, id.clone(), workflow, ended.live).await
-        };
-        let read = read.await.map_err(|error| AskError::Unreadable {
+        let workflows = &self.workflows;
+        let read = recover::ended(workflows, &self.rewrites, id).await;
+        let read = read.map_err(|error| AskError::Unreadable {
             partition: workflows.partition.clone(),
             why: with_causes(&*error),
         })?;
+        let read = read.ok_or_else(|| AskError::Unknown(id.clone()))?;
         let known = self.known(&id.workflow, read.live.key.as_deref()).await?;
         let command = Command::Reopen(Box::new(read), machines.to_vec());
         self.command(command, by.clone(), known).await?;

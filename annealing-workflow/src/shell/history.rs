@@ -3,8 +3,11 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use plugin_sdk::{operation::ExecutionId, workflow::WorkflowName};
-use prodspec_model::{Digest, operation};
+use plugin_sdk::{
+    operation::{ExecutionId, StartCause},
+    workflow::WorkflowName,
+};
+use prodspec_model::{AssetId, Digest, operation};
 
 use crate::{Config, definition::Outcome, record::Ended};
 
@@ -20,6 +23,9 @@ pub(crate) struct Kept {
     definition: Digest,
     /// `None`: neither a success nor a failure.
     succeeded: Option<bool>,
+    /// The asset of the schedule or the watch that started it. Its runs are counted apart, also from those of another asset
+    /// whose runs have the same workflow name.
+    trigger: Option<AssetId>,
     /// How many runs are kept of the schedule or the watch that started it.
     history: Option<operation::History>,
 }
@@ -36,17 +42,29 @@ impl Kept {
                 Outcome::Cancelled => None,
                 _ => Some(false),
             },
+            trigger: match &ended.live.origin.cause {
+                StartCause::Slot { schedule, .. } => Some(schedule.clone()),
+                StartCause::Watch { watch, .. } => Some(watch.clone()),
+                _ => None,
+            },
             history: ended.live.origin.history,
         }
     }
+
+    fn group(&self) -> Group {
+        (self.id.workflow.clone(), self.trigger.clone())
+    }
 }
+
+/// What is counted together: the executions of a workflow, or the runs of a schedule or a watch.
+type Group = (WorkflowName, Option<AssetId>);
 
 /// The executions that have ended and are kept, in memory.
 #[derive(Debug, Default)]
 pub(super) struct History {
-    /// By workflow, the oldest end first.
-    workflows: BTreeMap<WorkflowName, BTreeMap<(Timestamp, ExecutionId), Kept>>,
-    ends: BTreeMap<ExecutionId, Timestamp>,
+    /// The oldest end first.
+    groups: BTreeMap<Group, BTreeMap<(Timestamp, ExecutionId), Kept>>,
+    ends: BTreeMap<ExecutionId, (Timestamp, Group)>,
     /// Number of executions that keep to each definition.
     definitions: BTreeMap<Digest, usize>,
 }
@@ -55,9 +73,18 @@ impl History {
     pub(super) fn add(&mut self, kept: Kept) {
         self.remove(&kept.id);
         *self.definitions.entry(kept.definition).or_default() += 1;
-        self.ends.insert(kept.id.clone(), kept.ended);
-        let workflow = self.workflows.entry(kept.id.workflow.clone()).or_default();
-        workflow.insert((kept.ended, kept.id.clone()), kept);
+        let group = kept.group();
+        self.ends
+            .insert(kept.id.clone(), (kept.ended, group.clone()));
+        let group = self.groups.entry(group).or_default();
+        group.insert((kept.ended, kept.id.clone()), kept);
+    }
+
+    /// Whether this very end is among them.
+    pub(super) fn is_kept(&self, kept: &Kept) -> bool {
+        let group = self.groups.get(&kept.group());
+        let end = group.and_then(|group| group.get(&(kept.ended, kept.id.clone())));
+        end == Some(kept)
     }
 
     /// Whether an execution is among them.
@@ -72,11 +99,11 @@ impl History {
 
     /// Removes an execution.
     pub(super) fn remove(&mut self, id: &ExecutionId) -> Option<Kept> {
-        let end = self.ends.remove(id)?;
-        let workflow = self.workflows.get_mut(&id.workflow)?;
-        let kept = workflow.remove(&(end, id.clone()))?;
-        if workflow.is_empty() {
-            self.workflows.remove(&id.workflow);
+        let (end, name) = self.ends.remove(id)?;
+        let group = self.groups.get_mut(&name)?;
+        let kept = group.remove(&(end, id.clone()))?;
+        if group.is_empty() {
+            self.groups.remove(&name);
         }
         let count = self.definitions.get_mut(&kept.definition)?;
         *count -= 1;
@@ -87,21 +114,21 @@ impl History {
     }
 
     /// The executions that are over a limit: more of their workflow have ended since than are kept, or they are too old.
-    /// The newest success and the newest failure of each workflow are never among them, nor what has just ended.
+    /// The newest success and the newest failure of each group are never among them, nor what has just ended.
     pub(super) fn over(&self, config: &Config, now: Timestamp) -> Vec<Kept> {
         let oldest = now.checked_sub(config.history_age);
         let oldest = oldest.unwrap_or(Timestamp::MIN);
         let recent = now.checked_sub(RECENT).unwrap_or(Timestamp::MIN);
         let mut over = Vec::new();
-        for workflow in self.workflows.values() {
+        for group in self.groups.values() {
             let newest = |succeeded: bool| {
-                let mut ended = workflow.values().rev();
+                let mut ended = group.values().rev();
                 ended.find(|kept| kept.succeeded == Some(succeeded))
             };
             let spared = [newest(true), newest(false)];
-            let last = workflow.values().next_back();
+            let last = group.values().next_back();
             if let Some(history) = last.and_then(|last| last.history) {
-                let surplus = surplus_runs(workflow.values().rev(), history, oldest);
+                let surplus = surplus_runs(group.values().rev(), history, oldest);
                 over.extend(
                     surplus
                         .filter(|kept| !spared.contains(&Some(*kept)))
@@ -109,8 +136,8 @@ impl History {
                 );
                 continue;
             }
-            let surplus = workflow.len().saturating_sub(config.history);
-            let ended = workflow.values().enumerate();
+            let surplus = group.len().saturating_sub(config.history);
+            let ended = group.values().enumerate();
             let first = ended.take_while(|(n, kept)| *n < surplus || kept.ended < oldest);
             let gone = first.map(|(_, kept)| kept);
             over.extend(gone.filter(|kept| !spared.contains(&Some(*kept))).cloned());
@@ -152,6 +179,7 @@ mod tests {
             key: None,
             definition: Digest([n as u8 % 2; 32]),
             succeeded,
+            trigger: None,
             history: None,
         }
     }
@@ -205,7 +233,7 @@ mod tests {
         }
         assert_eq!(seen, [[true, true], [false, true], [false, false]]);
         assert!(history.remove(&season(3)).is_none());
-        assert!(history.workflows.is_empty() && history.ends.is_empty());
+        assert!(history.groups.is_empty() && history.ends.is_empty());
     }
 
     #[test]
@@ -228,5 +256,33 @@ mod tests {
         let mut gone = over(all, 100, 11);
         gone.sort_unstable();
         assert_eq!(gone, [1, 2]);
+    }
+
+    /// The runs of `cron/db/eu` and of `cron/db.eu` have the same workflow name.
+    #[test]
+    fn r41_runs_of_different_assets_are_counted_apart() {
+        let (succeeded, failed) = (1, 1);
+        let of = |n, asset: &str| Kept {
+            trigger: Some(AssetId::new(asset).unwrap()),
+            history: Some(operation::History { succeeded, failed }),
+            ..kept(n, 10, Some(true))
+        };
+        let all = [
+            of(1, "cron/db/eu"),
+            of(2, "cron/db.eu"),
+            of(3, "cron/db.eu"),
+        ];
+        assert_eq!(over(all, 100, 11), [2]);
+    }
+
+    /// An execution that was restarted while a pass looked for what is old has ended anew.
+    #[test]
+    fn r41_only_the_end_that_was_found_old_is_removed() {
+        let mut history = History::default();
+        let old = kept(1, 2, Some(false));
+        history.add(old.clone());
+        assert!(history.is_kept(&old));
+        history.add(kept(1, 3, Some(true)));
+        assert!(!history.is_kept(&old));
     }
 }

@@ -20,7 +20,7 @@ use prodspec_model::AssetId;
 
 use super::{
     Input, build::Workflows, calls::Calls, feed, fence, handle::Answer, inbox, intended,
-    retained::Retained, writes::writes,
+    retained::Retained, telemetry::Telemetry, writes::writes,
 };
 use crate::{
     kernel::{Call, CommitNo, Effects, Event, Lane, Record, Recovered, Reply, ReplyNo},
@@ -67,6 +67,7 @@ pub(super) struct Session<R> {
     /// What newer program versions have put into the records.
     rewrites: Rewrites,
     retained: Retained,
+    telemetry: Telemetry,
 }
 
 impl<R> Drop for Session<R> {
@@ -114,6 +115,7 @@ impl<R: Runtime> Session<R> {
         fence: Version,
         stored: Stored,
     ) -> Self {
+        let telemetry = Telemetry::new(&workflows.partition);
         let mut effects = Effects::default();
         let kernel = Lane::recover(
             workflows.settings.clone(),
@@ -142,6 +144,7 @@ impl<R: Runtime> Session<R> {
             broken: None,
             rewrites: stored.rewrites,
             retained: stored.retained,
+            telemetry,
         }
     }
 
@@ -434,6 +437,7 @@ impl<R: Runtime> Session<R> {
     /// The writes of one commit, with what it adds to the feed.
     fn made(&self, commit: CommitNo, records: Vec<Record>) -> Result<Vec<Write>, Error> {
         let partition = &self.workflows.partition;
+        self.telemetry.wrote(&records, self.kernel.live_count());
         let feed = feed::rows(partition, self.fence, commit, &records)?;
         let made = records
             .into_iter()

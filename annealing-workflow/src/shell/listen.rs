@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use control_plane_runtime::{Runtime, timeout_at};
-use control_plane_store::{record, records::By};
+use control_plane_store::{Error, record, records::By};
 use futures::{StreamExt, channel::mpsc::UnboundedSender, future};
 use plugin_sdk::{
     BoxError, Mono,
@@ -14,7 +14,7 @@ use plugin_sdk::{
 use super::{
     Input, build::Workflows, error::AskError, feed::Heard, handle::Handle, listener::Listener,
 };
-use crate::record::{FeedPosition, ListenerRecord, Told, What};
+use crate::record::{Ended, FeedPosition, ListenerRecord, Told, What};
 
 /// Wait before a listener begins again that could not read or write.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -111,10 +111,10 @@ impl<R: Runtime> Ear<'_, R> {
     }
 
     async fn react(&self, heard: &Heard) -> Result<(), BoxError> {
-        for (n, told) in heard.told.iter().enumerate() {
+        for (n, told) in heard.numbers.iter().zip(&heard.told) {
             let is_end = matches!(told.entry.what, What::Ended(_));
             let ended = match told.execution().filter(|_| is_end) {
-                Some(execution) => self.handle.ended(execution).await?,
+                Some(execution) => self.ended(execution).await?,
                 None => None,
             };
             // It may be live again, or have ended once more: then this end is not known any more.
@@ -136,12 +136,20 @@ impl<R: Runtime> Ear<'_, R> {
         Ok(())
     }
 
+    /// An execution that has ended. `None`: it is not kept any more, or only a newer program version can read it.
+    async fn ended(&self, execution: &ExecutionId) -> Result<Option<Ended>, AskError> {
+        match self.handle.ended(execution).await {
+            Err(AskError::Store(Error::Damaged { .. })) => Ok(None),
+            read => read,
+        }
+    }
+
     /// The executions and watches that led to an execution. Empty if it is not kept any more.
     async fn chain(&self, execution: &ExecutionId) -> Result<Vec<String>, BoxError> {
         if let Some(live) = self.handle.live(execution).await? {
             return Ok(live.live.origin.chain.clone());
         }
-        let ended = self.handle.ended(execution).await?;
+        let ended = self.ended(execution).await?;
         Ok(ended
             .map(|ended| ended.live.origin.chain.clone())
             .unwrap_or_default())
@@ -150,7 +158,7 @@ impl<R: Runtime> Ear<'_, R> {
     async fn start(
         &self,
         heard: &Heard,
-        n: usize,
+        n: &usize,
         told: &Told,
         mut start: Start,
     ) -> Result<(), BoxError> {

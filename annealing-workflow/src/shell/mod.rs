@@ -21,6 +21,7 @@ mod retained;
 mod retention;
 mod rows;
 mod submit;
+mod telemetry;
 mod told;
 mod writes;
 

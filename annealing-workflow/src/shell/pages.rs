@@ -15,7 +15,7 @@ const PAGE: usize = 1_000;
 
 impl<R: Runtime> Handle<R> {
     /// Executions that have ended and are kept, sorted by workflow and number: at most `limit`, not more than 1,000, of
-    /// those after `after`. `workflow`: only of this one.
+    /// those after `after`. `workflow`: only of this one. What only a newer program version can read is left out.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -37,7 +37,13 @@ impl<R: Runtime> Handle<R> {
         while let Some(range) = rest.take().filter(|_| found.len() < limit) {
             let page = store.scan(range, PAGE).await?;
             for (row, stored) in &page.rows {
-                let ended = record::decode::<Ended>(row, stored)?.value;
+                let ended = match record::decode::<Ended>(row, stored) {
+                    Ok(ended) => ended.value,
+                    Err(error) => {
+                        tracing::warn!(%partition, execution = %row, %error, "an execution that has ended cannot be read; it is left out");
+                        continue;
+                    }
+                };
                 // The name of another workflow may begin with this one and a hyphen.
                 if workflow.is_none_or(|it| ended.id.workflow == *it) && found.len() < limit {
                     found.push(ended);

@@ -20,8 +20,8 @@ use crate::{
     definition::Workflow,
     kernel::{Recovered, RecoveredExecution, RecoveredWatch},
     record::{
-        Changed, DrainRecord, Input, KeyRecord, LaneRecord, Live, LogLength, Output, RateRecord,
-        StepRecord,
+        Changed, DrainRecord, Ended, Input, KeyRecord, LaneRecord, Live, LogLength, Output,
+        RateRecord, StepRecord,
     },
     watch::{WatchRecord, WatchedRecord},
 };
@@ -213,7 +213,7 @@ pub(super) async fn executions<R: Runtime>(
 }
 
 /// The same for one execution.
-pub(super) async fn execution<R: Runtime>(
+async fn execution<R: Runtime>(
     workflows: &Workflows<R>,
     rewrites: &Rewrites,
     id: ExecutionId,
@@ -224,6 +224,27 @@ pub(super) async fn execution<R: Runtime>(
     let read = executions(workflows, rewrites, one).await?;
     let read = read.into_iter().next();
     Ok(read.ok_or("each execution that is asked for is read")?)
+}
+
+/// An execution that has ended, with all its records. `None`: it is live, is not kept any more, or was removed or made live
+/// again while it was read, so that some of the records may be missing.
+pub(super) async fn ended<R: Runtime>(
+    workflows: &Workflows<R>,
+    rewrites: &Rewrites,
+    id: &ExecutionId,
+) -> Result<Option<RecoveredExecution>, BoxError> {
+    let (store, name) = (&*workflows.store, id.to_string());
+    let load = || record::load::<Ended>(store, &workflows.partition, &name);
+    let Some(before) = load().await? else {
+        return Ok(None);
+    };
+    let live = before.value.live;
+    let workflow = definition(workflows, live.origin.definition).await?;
+    let read = execution(workflows, rewrites, id.clone(), workflow, live).await?;
+    let after = load().await?;
+    Ok(after
+        .filter(|after| after.version == before.version)
+        .map(|_| read))
 }
 
 /// The name of the record of an execution's key, if it has one.

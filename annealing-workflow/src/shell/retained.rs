@@ -24,6 +24,8 @@ pub(super) struct Retained {
     sender: UnboundedSender<Input>,
     history: History,
     is_complete: bool,
+    /// Whether definitions stay, because it is not known which ones are in use.
+    spares_definitions: bool,
     /// When the next pass is due.
     pub(super) next: Mono,
 }
@@ -34,6 +36,7 @@ impl Retained {
             sender,
             history: History::default(),
             is_complete: false,
+            spares_definitions: false,
             next: now,
         }
     }
@@ -59,9 +62,14 @@ impl Retained {
     /// Begins a pass. Removes the definitions that nothing keeps to any more, also those between two tracks of an
     /// execution.
     fn pass<R: Runtime>(&self, workflows: &Arc<Workflows<R>>, kernel: &mut Lane) -> Vec<Write> {
-        let now = workflows.runtime.now().wall;
+        let now = workflows.runtime.now();
+        // A wall clock that is set ahead removes nothing early.
+        let now = kernel.steady(now).wall.min(now.wall);
         let over = self.history.over(&workflows.settings.config, now);
-        retention::pass(workflows, &self.sender, over);
+        retention::pass(workflows, &self.sender, over, now);
+        if self.spares_definitions {
+            return Vec::new();
+        }
         let unused = kernel
             .forget_definitions(|it| self.history.has(it))
             .into_iter();
@@ -78,7 +86,8 @@ impl Retained {
     ) -> Vec<Write> {
         match found {
             Found::History(all, definitions) => {
-                kernel.knows_definitions(definitions);
+                self.spares_definitions = definitions.is_none();
+                kernel.knows_definitions(definitions.unwrap_or_default());
                 // What has ended since then is known better.
                 let is_old = |it: &Kept| !kernel.is_live(&it.id) && !self.history.has_ended(&it.id);
                 let ended: Vec<_> = all.into_iter().filter(is_old).collect();
@@ -87,10 +96,13 @@ impl Retained {
                 self.pass(workflows, kernel)
             }
             Found::Keys(writes) => writes,
-            // It may be live again.
-            Found::Old(id, writes) => match self.history.remove(&id) {
-                None => Vec::new(),
-                Some(_) => writes,
+            // It may be live again, or have ended once more.
+            Found::Old(kept, writes) => match self.history.is_kept(&kept) {
+                true => {
+                    self.history.remove(&kept.id);
+                    writes
+                }
+                false => Vec::new(),
             },
         }
     }

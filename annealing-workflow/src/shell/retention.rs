@@ -4,10 +4,12 @@
 use std::{sync::Arc, time::Duration};
 
 use control_plane_runtime::Runtime;
-use control_plane_store::{Error, KeyRange, Record, Write, record};
+use control_plane_store::{
+    Error, KeyRange, Record, Write,
+    record::{self, Stored},
+};
 use futures::channel::mpsc::UnboundedSender;
 use jiff::Timestamp;
-use plugin_sdk::operation::ExecutionId;
 use prodspec_model::Digest;
 
 use super::{
@@ -29,10 +31,11 @@ const DEFINITIONS: usize = 50;
 
 /// What a pass has found.
 pub(crate) enum Found {
-    /// All executions that have ended, and all definitions that are stored.
-    History(Vec<Kept>, Vec<Digest>),
-    /// An execution to remove, with the writes that do so.
-    Old(ExecutionId, Vec<Write>),
+    /// All executions that have ended, and all definitions that are stored. `None`: some of the executions cannot be read, so
+    /// it is not known which definitions they keep to.
+    History(Vec<Kept>, Option<Vec<Digest>>),
+    /// An execution to remove, as it was when the pass began, with the writes that do so.
+    Old(Box<Kept>, Vec<Write>),
     /// Keys, and parts of the feed, that are not kept any more.
     Keys(Vec<Write>),
 }
@@ -41,10 +44,21 @@ pub(crate) enum Found {
 pub(super) fn look<R: Runtime>(workflows: &Arc<Workflows<R>>, sender: &UnboundedSender<Input>) {
     let (ours, sender) = (workflows.clone(), sender.clone());
     spawn(workflows, async move {
-        let ended = record::load_all::<Ended>(&*ours.store, &ours.partition).await?;
-        let kept = ended.iter().map(|(_, ended)| Kept::of(&ended.value));
-        let definitions = definitions(&ours).await?;
-        tell(&sender, Found::History(kept.collect(), definitions));
+        let ended = record::load_each::<Ended>(&*ours.store, &ours.partition).await?;
+        // What this program cannot read stays, and holds up nothing else.
+        let readable = |(name, ended): &(String, Result<Stored<Ended>, Error>)| match ended {
+            Ok(ended) => Some(Kept::of(&ended.value)),
+            Err(error) => {
+                tracing::warn!(partition = %ours.partition, execution = name, %error, "an execution that has ended cannot be read; it is kept until a program can");
+                None
+            }
+        };
+        let kept: Vec<Kept> = ended.iter().filter_map(readable).collect();
+        let definitions = match kept.len() == ended.len() {
+            true => Some(definitions(&ours).await?),
+            false => None,
+        };
+        tell(&sender, Found::History(kept, definitions));
         Ok(())
     });
 }
@@ -70,13 +84,13 @@ pub(super) fn pass<R: Runtime>(
     workflows: &Arc<Workflows<R>>,
     sender: &UnboundedSender<Input>,
     over: Vec<Kept>,
+    now: Timestamp,
 ) {
-    let now = workflows.runtime.now().wall;
     let (ours, sender) = (workflows.clone(), sender.clone());
     spawn(workflows, async move {
         for kept in over {
             let writes = of_execution(&ours, &kept, now).await?;
-            tell(&sender, Found::Old(kept.id, writes));
+            tell(&sender, Found::Old(Box::new(kept), writes));
         }
         let mut rest = None;
         loop {
@@ -175,7 +189,11 @@ pub(super) async fn old_keys<R: Runtime>(
         let old = record::decode::<OldKey>(&row, &stored)?;
         let name = row.as_str().rsplit(' ').next().unwrap_or_default();
         let known = record::load::<KeyRecord>(store, partition, name).await?;
-        if known.is_some_and(|known| known.value.execution == old.value.execution) {
+        // Its execution may have been restarted since, and be kept again.
+        let goes = |it: &KeyRecord| {
+            it.execution == old.value.execution && it.until.is_some_and(|until| until <= now)
+        };
+        if known.is_some_and(|known| goes(&known.value)) {
             writes.push(record::delete::<KeyRecord>(partition, name));
         }
         writes.push(Write::Delete(row));

@@ -51,6 +51,10 @@ impl Limit {
     pub const MACHINES: Self = Self::new("an execution", "machines", MAX_MACHINES);
     /// Number of edits in an answer, and of an execution.
     pub const EDITS: Self = Self::new("the edits of an answer", "edits", 1_000);
+    /// Bytes of all edits of an execution, as JSON: one edit of a source can undo them.
+    pub const EDITED: Self = Self::new("the edits of an execution", "bytes", 256 * KIB);
+    /// Bytes of all edits of an execution, the pauses that it has gathered, and the workflows that an answer starts, as JSON.
+    pub const CHANGES: Self = Self::new("the changes of an execution", "bytes", 768 * KIB);
     /// Number of pauses in an answer.
     pub const PAUSES: Self = Self::new("an answer", "pauses", 1_000);
     /// Number of workflows that an answer starts.

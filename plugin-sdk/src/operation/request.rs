@@ -28,7 +28,8 @@ pub struct FunctionRequest {
     /// Wall-clock time at which this attempt counts as one without an answer. Nothing of it may take effect later if the
     /// function is [advisory](crate::Guard::Advisory): then another attempt, or a new run, may begin.
     pub deadline: Timestamp,
-    /// The input of the step, as JSON.
+    /// The input of the execution, over which that of the action is merged if both are objects; else that of the action, unless
+    /// it is null. As JSON.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub input: Value,
     /// What the steps before left for each other.

@@ -32,7 +32,8 @@ pub struct Action {
     pub guard: Guard,
     /// The declared outcomes, each with the state to which it leads. An answer with another outcome is a failure.
     pub outcomes: BTreeMap<StateName, StateName>,
-    /// The input of the function or child execution, at most 64 KiB. Default: null.
+    /// The input of the action, at most 64 KiB. A function gets the input of the execution, over which this is merged if both
+    /// are objects; else it gets this, unless it is null. A child execution gets this alone. Default: null.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub input: Value,
     /// Whether the action cleans up: it stays enabled when the execution is cancelled, and has the urgent class.
@@ -191,7 +192,8 @@ impl Action {
     }
 
     setters! {
-        /// Sets the input of the function or child execution, at most 64 KiB. Default: null.
+        /// Sets the input of the action, at most 64 KiB. A function gets the input of the execution, over which this is merged
+        /// if both are objects; else it gets this, unless it is null. A child execution gets this alone. Default: null.
         input: Value,
         /// Sets the maximum number of attempts with consecutive failures, at least 1. Default: 5.
         retry_limit: u32,
@@ -275,7 +277,7 @@ impl Action {
         self
     }
 
-    /// Sets the maximum number of assets that the edits of the action may change. Default: 100.
+    /// Sets the maximum number of assets that the edits of the action may change, at most 4,000. Default: 100.
     #[must_use]
     pub fn blast_radius(mut self, assets: u32) -> Self {
         self.blast_radius = Some(assets);

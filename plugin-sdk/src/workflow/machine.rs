@@ -45,6 +45,8 @@ pub struct Machine {
     pub first: StateName,
     /// The actions, each by the state in which it is enabled.
     pub actions: BTreeMap<StateName, Action>,
+    #[serde(skip)]
+    set_nothing: bool,
 }
 
 impl Machine {
@@ -54,7 +56,14 @@ impl Machine {
             name: name.into(),
             first: first.into(),
             actions: BTreeMap::new(),
+            set_nothing: false,
         }
+    }
+
+    /// Whether a setter found no action that it could change, because the first state has none or was given it later. Such
+    /// a machine is refused when the workflow is built: what was set, perhaps a guard, would be lost.
+    pub fn has_set_nothing(&self) -> bool {
+        self.set_nothing
     }
 
     /// Gives the machine an action in the state `state`. It replaces an earlier one of that state.
@@ -135,12 +144,13 @@ impl Machine {
     }
 }
 
-/// The setters of [`Action`] for machines with one action: they change the action of the first state. On a machine
-/// without such an action they change nothing.
+/// The setters of [`Action`] for machines with one action: they change the action of the first state. A machine without
+/// such an action is [refused](Machine::has_set_nothing) then.
 impl Machine {
     fn first_action(mut self, change: impl FnOnce(Action) -> Action) -> Self {
-        if let Some(action) = self.actions.remove(&self.first) {
-            self.actions.insert(self.first.clone(), change(action));
+        match self.actions.remove(&self.first) {
+            Some(action) => drop(self.actions.insert(self.first.clone(), change(action))),
+            None => self.set_nothing = true,
         }
         self
     }
@@ -151,7 +161,7 @@ impl Machine {
         self.first_action(|action| action.when(guard))
     }
 
-    /// Sets the input of the function or child execution, at most 64 KiB. Default: null.
+    /// Sets the input of the action, at most 64 KiB, over the input of the execution. Default: null. See [`Action::input`].
     #[must_use]
     pub fn input(self, input: Value) -> Self {
         self.first_action(|action| action.input(input))

@@ -6,17 +6,23 @@
 //! is why machines are data of this crate; workflows are built and run by `annealing-workflow`.
 //!
 //! ```
-//! use plugin_sdk::workflow::{Machine, all, any, cancelled, is};
+//! use plugin_sdk::workflow::{Machine, all, any, cancelled, is, not};
 //!
 //! let machines = [
 //!     Machine::calls("load", "load-texts"),
 //!     Machine::calls("posters", "print-posters").retry_limit(3),
 //!     Machine::asks("go", "Open the season?", ["yes", "no"])
 //!         .when(all([is("load", "done"), is("posters", "done")])),
-//!     Machine::calls("publish", "publish").when(is("go", "yes")),
+//!     // A cancel after the yes neither stops it nor undoes it.
+//!     Machine::calls("publish", "publish").cleans_up().when(is("go", "yes")),
 //!     Machine::calls("undo", "unload-texts").cleans_up().when(all([
 //!         is("load", "done"),
-//!         any([is("posters", "failed"), is("publish", "failed"), is("go", "no"), cancelled()]),
+//!         any([
+//!             is("posters", "failed"),
+//!             is("publish", "failed"),
+//!             is("go", "no"),
+//!             all([cancelled(), not(is("go", "yes"))]),
+//!         ]),
 //!     ])),
 //! ];
 //! # assert_eq!(machines[2].states().map(|state| state.as_str()).collect::<Vec<_>>(), ["waiting", "no", "yes"]);
@@ -45,3 +51,5 @@ pub const MAX_DEFINITION: usize = 256 << 10;
 
 /// Maximum size of the input of an action in canonical JSON, in bytes: 64 KiB.
 pub const MAX_INPUT: usize = 64 << 10;
+/// Maximum number of assets that the edits of one action may change.
+pub const MAX_BLAST_RADIUS: u32 = 4_000;

@@ -38,7 +38,8 @@ use crate::{incarnation::SourceName, message::Message};
 #[serde(rename = "prodspec.v1.Operation")]
 #[schemars(deny_unknown_fields)]
 pub struct Operation {
-    /// The steps, in the order in which they run. Each sees the outputs, the context and the edits of the steps before it.
+    /// The steps, in the order in which they run. Each sees the context that the steps before it left, and their edits; it
+    /// sees no output of them.
     pub pipeline: Vec<PipelineStep>,
     /// What the functions of the pipeline may do. A function does only what it declares itself, too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -115,9 +115,13 @@ fn r25_function_that_must_not_be_repeated_waits_for_a_word() {
     world.sync();
     let shown = world.shown("w", "1");
     assert_eq!(shown.waits().next().unwrap().1.what, WaitFor::Word);
+    let is_parked = |entry: &crate::record::Entry| matches!(&entry.what, What::Parked(_));
+    let parked = |world: &World| world.log("w", "1").into_iter().filter(is_parked).count();
+    assert_eq!(parked(&world), 1);
     world.crash();
     world.pass(Duration::from_secs(100_000));
     assert!(world.called().is_empty());
+    assert_eq!(parked(&world), 1, "it is told once");
     let again = Say::Settle {
         machine: "print".into(),
         settled: Settled::Again,

@@ -112,7 +112,7 @@ fn r30_word_that_does_not_fit_a_workflow_is_refused() {
     let open = say(&mut world, "season", WorkflowWord::Resume);
     assert_eq!(
         why(&open),
-        "resume does not fit the workflow season now: it is not drained"
+        "resume does not fit the workflow season now: no word drains it; if its starts wait, each says for what"
     );
     say(&mut world, "season", WorkflowWord::Drain);
     let twice = say(&mut world, "season", WorkflowWord::Drain);

@@ -280,6 +280,12 @@ fn r29_endless_loop_is_paused_at_its_bound() {
             .why
             .starts_with("50 transitions")
     );
+    let log = world.log("round", "1");
+    let parked = log
+        .iter()
+        .filter(|entry| matches!(entry.what, What::Parked(_)));
+    let parked: Vec<_> = parked.map(|entry| &entry.machine).collect();
+    assert_eq!(parked, [&None], "the execution, once");
     world.say(&id, Say::Resume);
     assert_eq!(world.called(), ["f"]);
 }

@@ -20,7 +20,7 @@ fn world() -> World {
     World::new([], [editor("grow"), editor("check")])
 }
 
-fn run(world: &mut World, operation: &Operation, key: &str) -> Reply {
+pub(super) fn run(world: &mut World, operation: &Operation, key: &str) -> Reply {
     let workflow = compile(&"night".into(), operation).unwrap();
     let operated = Operated::of(workflow, operation);
     world.hear(Command::Operate {

@@ -24,6 +24,7 @@ mod restarts;
 mod restores;
 mod runs;
 mod schedules;
+mod sizes;
 mod slots;
 mod stored;
 mod watch_corners;

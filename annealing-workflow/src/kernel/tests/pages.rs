@@ -17,6 +17,10 @@ impl World {
 
 /// `rest` waits for a time, `ask` for a person, and `send` does not know what its call did.
 fn world() -> World {
+    of_all([function("send", Repeat::Never, Guard::Advisory)])
+}
+
+fn of_all(functions: impl IntoIterator<Item = Function>) -> World {
     let rest = Workflow::new("rest")
         .machine(Machine::waits("rest", Duration::from_secs(60)))
         .ends_well(is("rest", "done"));
@@ -27,10 +31,7 @@ fn world() -> World {
     let send = Workflow::new("send")
         .machine(Machine::calls("send", "send"))
         .ends_well(is("send", "done"));
-    World::new(
-        [rest, ask, send].map(|it| it.build().unwrap()),
-        [function("send", Repeat::Never, Guard::Advisory)],
-    )
+    World::new([rest, ask, send].map(|it| it.build().unwrap()), functions)
 }
 
 /// Starts an execution of `workflow`, which has the label `app`.
@@ -101,6 +102,23 @@ fn executions_are_asked_for_by_workflow_labels_and_what_a_person_has_to_do() {
         assert_eq!(numbers(&page), expected, "{query:?}");
         assert_eq!(page.next, None, "{query:?}");
     }
+}
+
+#[test]
+fn r42_executions_are_asked_for_whose_function_is_not_registered() {
+    let mut world = of_all([keyed("send")]);
+    let [_, id] = ["rest", "send"].map(|workflow| start(&mut world, workflow, "shop"));
+    world.sync();
+    world.without("send");
+    world.crash();
+    let query = ExecutionQuery::all().only(Only::Missing);
+    let page = world.page(&query);
+    assert_eq!(numbers(&page), [id.n]);
+    let why = &page.executions[0].waits().next().unwrap().1.why;
+    assert_eq!(
+        why,
+        "`send` is not registered; start a program that registers it, or skip the step if no call of it is open"
+    );
 }
 
 #[test]

@@ -255,6 +255,39 @@ fn r30_context_of_later_answers_replaces_that_of_earlier_ones_after_a_restart_an
     assert_eq!(answer(&mut world, "end")["x"], json!("p3"));
 }
 
+/// Clean-up that has failed can run again, in a live execution and in one that has ended, and nothing else begins by that.
+#[test]
+fn r30_restart_of_clean_up_keeps_the_cancel_and_does_not_wait_for_a_start() {
+    let mut world = of_season();
+    let id = world.start("season", "1");
+    world.sync();
+    world.answer("load", done());
+    world.sync();
+    world.say(&id, Say::Cancel);
+    world.sync();
+    let fails = || Err(plugin::Error::permanent("the disk is full"));
+    world.answer("unload", fails());
+    assert_eq!(world.say(&id, Say::restart(["undo"])), Reply::Taken);
+    world.sync();
+    assert_eq!(
+        world.called(),
+        ["publish", "unload"],
+        "`publish` was in flight"
+    );
+    world.answer("publish", transient());
+    world.answer("unload", fails());
+    assert_eq!(world.outcome("season", "1"), Some(Outcome::Failed));
+    world.hear(Command::Workflow("season".into(), WorkflowWord::Drain));
+    assert_eq!(world.reopen(&id, &["undo"]), Reply::Taken);
+    world.sync();
+    assert_eq!(world.called(), ["unload"]);
+    // What the cancel holds would begin in a drain.
+    let all = world.say(&id, Say::restart(["load"]));
+    assert!(matches!(all, Reply::Refused(_)), "{all:?}");
+    world.answer("unload", done());
+    assert_eq!(world.outcome("season", "1"), Some(Outcome::Cancelled));
+}
+
 #[test]
 fn r30_restart_drops_what_a_machine_has_left_for_others() {
     let workflow = Workflow::new("w")

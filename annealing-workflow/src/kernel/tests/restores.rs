@@ -98,6 +98,58 @@ fn r34_restore_puts_back_an_edit_that_a_person_has_settled_as_made() {
     assert_eq!(restored(&mut world), [(json!(3), json!(2))]);
 }
 
+/// The answer of a call in flight may edit after a cancel. It is put back too.
+#[test]
+fn r34_restore_waits_for_the_edit_of_a_call_in_flight() {
+    let workflow = Workflow::new("schema")
+        .machine(Machine::calls("expand", "set-schema"))
+        .machine(
+            Machine::restores("back", ["expand"])
+                .cleans_up()
+                .when(cancelled()),
+        )
+        .ends_well(is("expand", "done"))
+        .ends_badly(is("back", "done"))
+        .build()
+        .unwrap();
+    let mut world = World::new([workflow], [editor("set-schema")]);
+    let id = world.start("schema", "1");
+    world.sync();
+    world.say(&id, Say::Cancel);
+    world.pass(Duration::from_secs(5));
+    world.sync();
+    assert!(world.kernel.is_live(&id));
+    world.answer("set-schema", Ok(edit("version", 2, 3).done()));
+    world.sync();
+    world.edited(made());
+    world.pass(Duration::from_secs(5));
+    world.sync();
+    assert_eq!(restored(&mut world), [(json!(3), json!(2))]);
+}
+
+/// It would be a circle: `expand` looks until the field is back, and `back` would wait for it.
+#[test]
+fn r34_restore_does_not_wait_for_a_call_that_edits_nothing() {
+    let expand = Machine::new("expand", "waiting")
+        .on("waiting", Action::calls("set-schema").leads("done", "look"))
+        .on("look", Action::calls("look"));
+    let workflow = Workflow::new("schema")
+        .machine(expand)
+        .machine(Machine::asks("stop", "Stop?", ["yes"]))
+        .machine(Machine::restores("back", ["expand"]).when(is("stop", "yes")))
+        .ends_well(is("back", "done"))
+        .build()
+        .unwrap();
+    let mut world = World::new([workflow], [editor("set-schema"), keyed("look")]);
+    let id = world.start("schema", "1");
+    world.sync();
+    expanded(&mut world, 2, 3, "done");
+    world.answer("look", Ok(Ran::in_progress(Duration::from_secs(60))));
+    world.say(&id, Say::answer("stop", "yes"));
+    world.sync();
+    assert_eq!(restored(&mut world), [(json!(3), json!(2))]);
+}
+
 #[test]
 fn r30_restore_does_not_begin_in_a_pause() {
     let mut paused = expanding();

@@ -19,7 +19,7 @@ use super::commands;
 use crate::{
     kernel::{Asked, Command, Event, Refused, Say},
     operation::Operated,
-    record::{AnswerRecord, Ended, InboxId, InboxRecord, KeyRecord, Taken},
+    record::{AnswerRecord, InboxId, InboxRecord, KeyRecord, Taken},
     shell::{
         Input, Workflows, fence, recover,
         retention::Found,
@@ -290,14 +290,9 @@ impl<R: Runtime> Reader<'_, R> {
         machines: Vec<MachineName>,
     ) -> Result<(Command, Option<KeyRecord>), BoxError> {
         let (workflows, rewrites) = (self.workflows, self.rewrites);
-        let (store, name) = (&*workflows.store, id.to_string());
-        let ended = record::load::<Ended>(store, &workflows.partition, &name);
-        let Some(ended) = ended.await? else {
+        let Some(read) = recover::ended(workflows, rewrites, &id).await? else {
             return Ok((Command::Say(id, Say::Restart(machines)), None));
         };
-        let live = ended.value.live;
-        let workflow = recover::definition(workflows, live.origin.definition).await?;
-        let read = recover::execution(workflows, rewrites, id.clone(), workflow, live).await?;
         let known = match &read.live.key {
             Some(key) => recover::load_key(workflows, rewrites, &id.workflow, key).await?,
             None => None,

@@ -145,6 +145,9 @@ async fn r41_old_executions_are_removed_after_a_takeover_and_their_keys_later() 
     })
     .await;
     some_minutes_pass(&store).await;
+    // What cannot be read holds up nothing else.
+    let unreadable = Batch::new().put("workflow-ended/test/one-0000000009", "{}");
+    store.commit(unreadable).await.unwrap();
     let only_one = |builder| short_history(builder).workflow(one("one"));
     let old = |keys: &[String]| {
         let of = |id: &plugin_sdk::operation::ExecutionId| id.to_string();
@@ -161,6 +164,8 @@ async fn r41_old_executions_are_removed_after_a_takeover_and_their_keys_later() 
         let again = handle.start(again, by()).await.unwrap();
         assert_eq!((again.id, again.new), (ids[0].clone(), false));
         assert!(handle.ended(&ids[2]).await.unwrap().is_some());
+        let ended = handle.ended_after(None, None, 10).await.unwrap();
+        assert_eq!(ended.len(), 3);
         let error = handle.say(&ids[0], Say::restart(["load"]), by()).await;
         assert!(matches!(error, Err(AskError::Unknown(_))), "{error:?}");
         // What the kernel has forgotten is written again when it is needed.
@@ -227,4 +232,73 @@ async fn old_keys_go(
     let batch = writes.into_iter().fold(Batch::new(), Batch::write);
     store.commit(batch).await.unwrap();
     assert_eq!(counts(store).await, [2, 0, 2]);
+}
+
+/// A store in which an execution is removed after its end was read for the first time.
+struct Removing(Arc<MemoryStore>, std::sync::atomic::AtomicBool);
+
+#[async_trait::async_trait]
+impl Store for Removing {
+    async fn get(
+        &self,
+        keys: &[control_plane_store::Key],
+    ) -> Result<Vec<Option<control_plane_store::Versioned>>, control_plane_store::Error> {
+        let found = self.0.get(keys).await?;
+        let of_an_end = |key: &control_plane_store::Key| key.as_str().contains("workflow-ended/");
+        if keys.iter().any(of_an_end) && !self.1.swap(true, Ordering::Relaxed) {
+            let removed = rows_of(&self.0, "-0000000001").await;
+            let batch = removed.into_iter().fold(Batch::new(), |batch, key| {
+                batch.write(control_plane_store::Write::Delete(key))
+            });
+            self.0.commit(batch).await.unwrap();
+        }
+        Ok(found)
+    }
+
+    async fn scan(
+        &self,
+        range: control_plane_store::KeyRange,
+        limit: usize,
+    ) -> Result<control_plane_store::Page, control_plane_store::Error> {
+        self.0.scan(range, limit).await
+    }
+
+    async fn commit(
+        &self,
+        batch: Batch,
+    ) -> Result<control_plane_store::Version, control_plane_store::CommitError> {
+        self.0.commit(batch).await
+    }
+
+    fn watch(&self, topic: control_plane_store::Topic) -> stream::BoxStream<'static, ()> {
+        self.0.watch(topic)
+    }
+}
+
+/// The keys of the records of an execution.
+async fn rows_of(store: &MemoryStore, name: &str) -> Vec<control_plane_store::Key> {
+    let all = store.scan(control_plane_store::KeyRange::all(), 1_000);
+    let keys = all.await.unwrap().rows.into_iter().map(|(key, _)| key);
+    keys.filter(|key| key.as_str().contains(name)).collect()
+}
+
+/// Half of it would begin from its first states, under the keys that it had.
+#[tokio::test]
+async fn r25_restart_does_not_go_on_from_records_that_retention_removes_meanwhile() {
+    let store = Arc::new(MemoryStore::new());
+    let with_one = |builder| short_history(builder).workflow(one("one"));
+    let id = owning(&store, with_one, async |handle| {
+        run(&handle, Start::of("one").key("1")).await
+    })
+    .await;
+    let removing = Arc::new(Removing(store, false.into()));
+    let workflows = with_one(Workflows::builder(
+        TokioRuntime::current(),
+        "test".parse().unwrap(),
+        removing,
+    ));
+    let workflows = workflows.build().unwrap();
+    let rewrites = control_plane_store::record::Rewrites::default();
+    let read = recover::ended(&workflows, &rewrites, &id).await.unwrap();
+    assert!(read.is_none());
 }

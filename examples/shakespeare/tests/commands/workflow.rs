@@ -80,6 +80,22 @@ fn refuses_words_that_do_not_fit(town: &Shell, id: &str) {
         "{}",
         settled.text
     );
+    let again = town.say(&["workflow", "again", id, "go"]);
+    assert!(
+        !again.good && again.text.contains("does not fit"),
+        "{}",
+        again.text
+    );
+    let without = town.say(&["workflow", "settle", id, "go"]);
+    assert!(
+        !without.good && without.text.contains("<OUTCOME>"),
+        "{}",
+        without.text
+    );
+    let asking = town.say(&["workflow", "list", "--only", "asking"]).text;
+    assert!(asking.starts_with(id), "{asking}");
+    let parked = town.say(&["workflow", "list", "--only", "parked"]).text;
+    assert_eq!(parked, "no execution fits\n");
     let skipped = town.say(&["workflow", "skip", id, "go", "perhaps"]);
     assert!(
         !skipped.good && skipped.text.contains("perhaps"),

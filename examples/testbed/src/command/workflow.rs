@@ -5,8 +5,8 @@ use std::{fmt::Display, sync::Arc};
 use control_plane::{
     model::AssetId,
     workflow::{
-        Ended, Execution, ExecutionId, ExecutionQuery, MachineName, Operation, Start, StateName,
-        What, WorkflowName, WorkflowWord,
+        Ended, Execution, ExecutionId, ExecutionQuery, MachineName, Only, Operation, Start,
+        StateName, What, WorkflowName, WorkflowWord,
     },
 };
 use serde::de::DeserializeOwned;
@@ -67,7 +67,8 @@ pub enum Verb {
         #[command(flatten)]
         signed: Signed,
     },
-    /// Cancel an execution: what it has done is cleaned up, and nothing else begins.
+    /// Cancel an execution: what it has done is cleaned up, and nothing else begins. One that is paused cleans up when it is
+    /// resumed.
     Cancel {
         /// Id of the execution.
         id: ExecutionId,
@@ -95,7 +96,8 @@ pub enum Verb {
         #[command(flatten)]
         signed: Signed,
     },
-    /// Set machines of an execution, and all that depend on them, back to their beginning. It may have ended.
+    /// Set machines of an execution, and all that depend on them, back to their beginning. It may have ended. A cancel is
+    /// taken back, unless all these machines clean up.
     Restart {
         /// Id of the execution.
         id: ExecutionId,
@@ -120,8 +122,17 @@ pub enum Verb {
         id: ExecutionId,
         /// The machine that made it.
         machine: MachineName,
-        /// The outcome of its action, such as `done`. Without it: it took no effect, and is made again.
-        outcome: Option<StateName>,
+        /// The outcome of its action, such as `done`.
+        outcome: StateName,
+        #[command(flatten)]
+        signed: Signed,
+    },
+    /// Say that a call or an edit whose outcome is not known took no effect, and make it again.
+    Again {
+        /// Id of the execution.
+        id: ExecutionId,
+        /// The machine that made it.
+        machine: MachineName,
         #[command(flatten)]
         signed: Signed,
     },
@@ -150,6 +161,9 @@ pub struct List {
     /// List only executions with this label, such as `app=shop`. It may be given more than once.
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
+    /// List only live executions for which a person has to do this.
+    #[arg(long, value_name = "asking|parked|paused|missing", value_parser = only, conflicts_with = "ended")]
+    only: Option<Only>,
     /// Print everything as JSON.
     #[arg(long)]
     json: bool,
@@ -163,8 +177,8 @@ pub struct Begin {
     /// Key of the start: the same key is the same execution. Default: every start is a new execution.
     #[arg(long)]
     pub key: Option<String>,
-    /// Input of the execution, as JSON.
-    #[arg(long, value_parser = json::<Value>)]
+    /// Input of the execution, as JSON. The functions of an operation have inputs of their own.
+    #[arg(long, value_parser = json::<Value>, conflicts_with = "operation")]
     pub input: Option<Value>,
     /// An operation to run, as JSON. It needs a key.
     #[arg(long, value_parser = json::<Box<Operation>>)]
@@ -184,6 +198,10 @@ pub struct Begin {
 
 fn json<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
     serde_json::from_str(text)
+}
+
+fn only(text: &str) -> Result<Only, serde_json::Error> {
+    serde_json::from_value(text.into())
 }
 
 fn label(text: &str) -> Result<(String, String), String> {
@@ -233,6 +251,11 @@ pub(super) async fn workflow(place: &Place, verb: Verb) -> Result<(), Failure> {
             outcome,
             signed,
         } => (id, WordToExecution::Settle { machine, outcome }, signed),
+        Verb::Again {
+            id,
+            machine,
+            signed,
+        } => (id, WordToExecution::Again(machine), signed),
         Verb::Skip {
             id,
             machine,
@@ -283,11 +306,13 @@ async fn list(place: &Place, wanted: List) -> Result<(), Failure> {
         ended,
         workflow,
         labels,
+        only,
         json,
     } = wanted;
     let mut query = ExecutionQuery::all();
     query.workflow = workflow;
     query.labels.extend(labels);
+    query.only = only;
     let control = Control::find(place).await?;
     let is_all = query == ExecutionQuery::all();
     let none = |of_all| if is_all { of_all } else { "no execution fits" };

@@ -105,9 +105,11 @@ pub enum WordToExecution {
     Settle {
         /// The machine that made it.
         machine: MachineName,
-        /// The outcome of its action. None: it took no effect, and is made again.
-        outcome: Option<StateName>,
+        /// The outcome of its action.
+        outcome: StateName,
     },
+    /// Says that a call or an edit whose outcome is not known took no effect, and makes it again.
+    Again(MachineName),
     /// Ends the action of a machine with one of its outcomes, without a call.
     Skip {
         /// The machine whose action ends.
@@ -153,10 +155,8 @@ impl From<WordToExecution> for Say {
             WordToExecution::Redefine => Self::Redefine,
             WordToExecution::Restart(machines) => Self::Restart(machines),
             WordToExecution::Replay(machine) => Self::Replay(machine),
-            WordToExecution::Settle { machine, outcome } => match outcome {
-                Some(outcome) => Self::settle(machine, outcome),
-                None => Self::again(machine),
-            },
+            WordToExecution::Settle { machine, outcome } => Self::settle(machine, outcome),
+            WordToExecution::Again(machine) => Self::again(machine),
             WordToExecution::Skip { machine, outcome } => Self::Skip { machine, outcome },
         }
     }

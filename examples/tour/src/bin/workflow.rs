@@ -17,7 +17,7 @@ use control_plane::{
     sdk::{Guard, testing::InMemoryProduction, text::shown},
     workflow::{
         Answer, ExecutionId, FunctionInfo, FunctionRequest, Machine, Power, Ran, Repeat, Say,
-        Start, Workflow, any, cancelled, from_fn, is,
+        Start, Workflow, all, any, cancelled, from_fn, is, not,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -97,20 +97,25 @@ fn refused(error: impl std::fmt::Display) -> plugin::Error {
     plugin::Error::permanent(error.to_string())
 }
 
+/// A cancel lets `expand` and `fill` come to their ends, because they clean up. Then the edit is put back.
 fn migration() -> Result<Workflow, BoxError> {
+    let expand = Machine::calls("expand", "set-schema").settles(WITHIN);
+    let fill = Machine::calls("fill", "fill");
     let workflow = Workflow::new("migration")
-        .machine(Machine::calls("expand", "set-schema").settles(WITHIN))
-        .machine(Machine::calls("fill", "fill").when(is("expand", "done")))
+        .machine(Machine::asks("go", "Change the schema?", ["yes", "no"]))
+        .machine(expand.cleans_up().when(is("go", "yes")))
+        .machine(fill.cleans_up().when(is("expand", "done")))
         .machine(
             Machine::asks("keep", "Keep the new schema?", ["yes", "no"]).when(is("fill", "done")),
         )
         .machine(Machine::restores("back", ["expand"]).cleans_up().when(any([
             is("fill", "failed"),
             is("keep", "no"),
-            cancelled(),
+            all([cancelled(), is("fill", "done"), not(is("keep", "yes"))]),
         ])))
         .ends_well(is("keep", "yes"))
         .ends_badly(any([
+            is("go", "no"),
             is("back", "done"),
             is("expand", ["overwritten", "rolled_back"]),
         ]));
@@ -182,10 +187,13 @@ async fn main() -> Result<(), BoxError> {
     let (handle, running) = start(dir.path(), &production, &filler)?;
     handle.settle(WITHIN).await?;
     println!(
-        "the migration edits the manifest, waits until production has it, and fills the rows:"
+        "a person agrees to the migration: it edits the manifest, waits until production has it, and fills the rows:"
     );
     let migration = handle
         .start(Start::of("migration").key("schema-3"), by())
+        .await?;
+    handle
+        .say(&migration.id, Say::answer("go", "yes"), by())
         .await?;
     filler.called.notified().await;
     let texts = AssetId::new("database/texts")?;
