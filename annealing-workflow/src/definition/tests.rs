@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use plugin_sdk::workflow::{
-    Action, Guard, Machine, MachineName, StateName, all, any, cancelled, is, not,
+    Action, Guard, MAX_BLAST_RADIUS, Machine, MachineName, StateName, all, any, cancelled, is, not,
 };
 
 use super::{
@@ -160,8 +160,8 @@ fn r28_what_is_set_on_a_machine_before_its_action_is_refused() {
 #[test]
 fn r34_blast_radius_has_a_limit() {
     let with = |assets| one(Machine::calls("a", "f").blast_radius(assets)).build();
-    assert!(with(4_000).is_ok());
-    let found = texts(with(4_001));
+    assert!(with(MAX_BLAST_RADIUS).is_ok());
+    let found = texts(with(MAX_BLAST_RADIUS + 1));
     assert!(found[0].contains("more than 4,000 assets"), "{found:?}");
 }
 

@@ -88,12 +88,12 @@ impl Lane {
     /// Lets the first of the steps that wait for `key` try again.
     fn wake(&mut self, now: Now, key: Key) {
         let at = self.ages_at(now);
-        let Some(queue) = self.parked.get_mut(&key) else {
+        let Some(queue) = self.claimants.get_mut(&key) else {
             return;
         };
         let first = queue.pop(at);
         if queue.is_empty() {
-            self.parked.remove(&key);
+            self.claimants.remove(&key);
         }
         if let Some(id) = first
             && let Some(step) = self.step_mut(id)
@@ -159,7 +159,7 @@ impl Lane {
             }
             Err(Taken::Held(key)) => {
                 self.freed.extend(woken.filter(|other| *other != key));
-                self.park(now, id, key);
+                self.await_claim(now, id, key);
             }
         }
     }
@@ -176,15 +176,18 @@ impl Lane {
     }
 
     /// Lets a step wait for a claim. Its age counts on.
-    fn park(&mut self, now: Now, id: StepId, key: Key) {
+    fn await_claim(&mut self, now: Now, id: StepId, key: Key) {
         let Some(step) = self.step_mut(id) else {
             return;
         };
-        step.phase = Phase::Parked(key.clone());
+        step.phase = Phase::Claiming(key.clone());
         step.alarm = (now.mono + AGAIN).into();
         let (class, age) = (step.class, step.age());
         self.list(id);
-        self.parked.entry(key).or_default().insert(class, age, id);
+        self.claimants
+            .entry(key)
+            .or_default()
+            .insert(class, age, id);
     }
 
     /// Begins an attempt. If it may have an effect, its call waits until the attempt is durable. So does that of a safe

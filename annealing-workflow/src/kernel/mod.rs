@@ -146,7 +146,7 @@ pub struct Lane {
     rates: WrittenRates,
     /// The workflows of which nothing begins.
     drained: BTreeMap<WorkflowName, Said>,
-    parked: BTreeMap<Key, Queue>,
+    claimants: BTreeMap<Key, Queue>,
     /// Keys of which something was given back in this step.
     freed: BTreeSet<Key>,
     calls: BTreeMap<CallNo, StepId>,
@@ -436,12 +436,12 @@ impl Lane {
         let (class, age) = (step.class, step.age());
         match &step.phase {
             Phase::Due => drop(self.ready.remove(class, age, id)),
-            Phase::Parked(key) => {
+            Phase::Claiming(key) => {
                 let key = key.clone();
-                if let Some(queue) = self.parked.get_mut(&key) {
+                if let Some(queue) = self.claimants.get_mut(&key) {
                     queue.remove(class, age, id);
                     if queue.is_empty() {
-                        self.parked.remove(&key);
+                        self.claimants.remove(&key);
                     }
                 }
             }

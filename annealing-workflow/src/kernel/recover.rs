@@ -117,7 +117,7 @@ impl Lane {
             claims: Default::default(),
             rates: Default::default(),
             drained: BTreeMap::new(),
-            parked: BTreeMap::new(),
+            claimants: BTreeMap::new(),
             freed: Default::default(),
             calls: BTreeMap::new(),
             running: 0,
@@ -231,11 +231,7 @@ impl Lane {
         };
         log.push(entry(What::Interrupted { attempt, deaths }));
         if deaths >= limit {
-            let why = format!(
-                "it was in flight when {deaths} owners in a row ended; replay it when the cause is mended"
-            );
-            log.push(entry(What::Parked(why)));
-            self.enter(now, id, Phase::Poisoned, None);
+            self.park(now, id, Phase::Poisoned);
         } else {
             self.resolve(now, id, false, out);
         }

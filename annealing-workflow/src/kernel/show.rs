@@ -117,10 +117,10 @@ impl Lane {
                     .to_owned(),
             ),
             Phase::Delayed(why) => delayed(why, step),
-            Phase::Parked(key) => self.claimed(key),
+            Phase::Claiming(key) => self.claimed(key),
             Phase::Editing(_) => (WaitFor::Call, "the edit of a source to be made".to_owned()),
             Phase::Settling(_) => settles(step),
-            Phase::Poisoned | Phase::Unsettled => word(step),
+            Phase::Poisoned | Phase::Unsettled => (WaitFor::Word, parked(step)),
             Phase::Asking => asks(execution, machine),
             Phase::Waiting => (WaitFor::Time, "its timer".to_owned()),
             Phase::Missing(name) => (WaitFor::Missing(name.to_string()), not_registered(name)),
@@ -211,9 +211,9 @@ fn not_registered(name: &str) -> String {
     )
 }
 
-/// A step that waits for the word of a person.
-fn word(step: &Step) -> (WaitFor, String) {
-    let why = match step.phase {
+/// Why a step is parked.
+pub(super) fn parked(step: &Step) -> String {
+    match step.phase {
         Phase::Poisoned => format!(
             "it was in flight when {} owners in a row ended; replay it when the cause is mended",
             step.rare.deaths
@@ -222,8 +222,7 @@ fn word(step: &Step) -> (WaitFor, String) {
             "it is not known what attempt {} has done; settle it",
             step.attempt
         ),
-    };
-    (WaitFor::Word, why)
+    }
 }
 
 fn settles(step: &Step) -> (WaitFor, String) {

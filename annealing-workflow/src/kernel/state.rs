@@ -197,7 +197,7 @@ pub(super) enum Phase {
     /// It waits until the alarm.
     Delayed(Why),
     /// It waits for a claim.
-    Parked(plugin_sdk::Key),
+    Claiming(plugin_sdk::Key),
     /// A function is called, or will be when the attempt is durable.
     Calling(CallNo),
     /// It waits until the old attempt can no longer take effect, or until the probe is asked again. `true`: the attempt

@@ -10,6 +10,7 @@ use plugin_sdk::{
 use super::{
     Bug, Function, Lane,
     event::{Call, CallNo, Effects},
+    show::parked,
     sparse::Until,
     state::{Execution, Phase, StepId, Why},
     text::cut,
@@ -101,25 +102,21 @@ impl Lane {
                 }
                 _ => self.again(now, id, counts, out),
             },
-            (false, _) => self.unsettled(now, id),
+            (false, _) => self.park(now, id, Phase::Unsettled),
         }
         self.changed(id);
     }
 
-    /// Parks a step of which a person has to say what its last attempt has done.
-    fn unsettled(&mut self, now: Now, id: StepId) {
-        self.enter(now, id, Phase::Unsettled, None);
+    /// Parks a step, in this phase, until a person says how it goes on.
+    pub(super) fn park(&mut self, now: Now, id: StepId, phase: Phase) {
+        self.enter(now, id, phase, None);
         let (Some(execution), Some(step)) = (self.live.get(&id.execution), self.step_of(id)) else {
             return;
         };
-        let why = format!(
-            "it is not known what attempt {} has done; settle it, or say that it had no effect",
-            step.attempt
-        );
         let entry = Entry {
             at: now.wall,
             machine: Some(execution.machine_name(id.machine).clone()),
-            what: What::Parked(why),
+            what: What::Parked(parked(step)),
         };
         self.log.entry(id.execution).or_default().push(entry);
     }

@@ -1,19 +1,10 @@
 //! Lists of which a program reads what it knows.
 
-use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
-/// Reads a list without the elements that only a newer program version knows.
-///
-/// # Errors
-/// When it is no list.
-pub(super) fn known<'de, T, D>(from: D) -> Result<Vec<T>, D::Error>
-where
-    T: DeserializeOwned,
-    D: Deserializer<'de>,
-{
-    let all = Vec::<serde_json::Value>::deserialize(from)?;
-    Ok(all
-        .into_iter()
-        .filter_map(|one| serde_json::from_value(one).ok())
-        .collect())
+/// The elements that this program version knows, each with its place in the list.
+pub(crate) fn known<T: DeserializeOwned>(all: Vec<Value>) -> impl Iterator<Item = (usize, T)> {
+    let known = |(n, one)| Some((n, serde_json::from_value(one).ok()?));
+    all.into_iter().enumerate().filter_map(known)
 }

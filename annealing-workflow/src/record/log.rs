@@ -13,8 +13,14 @@ use super::known::known;
 
 /// The entries that one commit added to the log of an execution, without those that only a newer program version knows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct LogRecord(#[serde(deserialize_with = "known")] pub Vec<Entry>);
+#[serde(from = "Vec<serde_json::Value>")]
+pub struct LogRecord(pub Vec<Entry>);
+
+impl From<Vec<serde_json::Value>> for LogRecord {
+    fn from(all: Vec<serde_json::Value>) -> Self {
+        Self(known(all).map(|(_, entry)| entry).collect())
+    }
+}
 
 impl Record for LogRecord {
     const KIND: &'static str = "workflow-log";

@@ -44,7 +44,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::definition::Outcome;
 
-pub(crate) use self::log::LogLength;
 pub use self::{
     execution::{Ended, Live, Origin, Said},
     feed::{FeedPosition, FeedRecord, ListenerRecord, Subject, Told},
@@ -52,6 +51,7 @@ pub use self::{
     log::{EditedAsset, Entry, LogRecord, What},
     step::{Does, OpenCall, Output, StepEdit, StepRecord},
 };
+pub(crate) use self::{known::known, log::LogLength};
 
 /// The counters of the lane of a partition.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::build::Workflows;
 use crate::{
     kernel::{CommitNo, Record},
-    record::{Entry, FeedPosition, FeedRecord, Subject, Told},
+    record::{Entry, FeedPosition, FeedRecord, Subject, Told, known},
 };
 
 /// Time for which the feed is kept.
@@ -108,9 +108,7 @@ impl<R: Runtime> Workflows<R> {
                     Vec::new()
                 }
             };
-            // Without the entries that only a newer program version knows.
-            let known = |(n, one)| Some((n, serde_json::from_value::<Told>(one).ok()?));
-            let (numbers, told) = (0..).zip(all).filter_map(known).unzip();
+            let (numbers, told) = known(all).unzip();
             let position = position(row);
             Heard { position, told, numbers }
         });

@@ -86,3 +86,76 @@ impl Drop for Telemetry {
         self.live.set(0.0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        collections::BTreeMap,
+        sync::{
+            Arc, Mutex,
+            atomic::{AtomicU64, Ordering},
+        },
+    };
+
+    use jiff::Timestamp;
+    use metrics::{Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
+
+    use super::*;
+    use crate::record::LogRecord;
+
+    /// Counts by the name of a metric and the values of its labels.
+    #[derive(Default)]
+    struct Counts(Mutex<BTreeMap<String, Arc<AtomicU64>>>);
+
+    impl Counts {
+        fn of(&self, key: &Key) -> Arc<AtomicU64> {
+            let labels = key.labels().map(|label| format!(" {}", label.value()));
+            let name = key.name().to_owned() + &labels.collect::<String>();
+            self.0.lock().unwrap().entry(name).or_default().clone()
+        }
+    }
+
+    impl Recorder for Counts {
+        fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+        fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+        fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+        fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+            Counter::from_arc(self.of(key))
+        }
+
+        fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+            Gauge::from_arc(self.of(key))
+        }
+
+        fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+            Histogram::noop()
+        }
+    }
+
+    #[test]
+    fn r41_what_is_live_and_what_is_parked_are_metrics() {
+        let counts = Counts::default();
+        let telemetry =
+            metrics::with_local_recorder(&counts, || Telemetry::new(&"test".parse().unwrap()));
+        let entry = |machine: Option<&str>, what| Entry {
+            at: Timestamp::UNIX_EPOCH,
+            machine: machine.map(Into::into),
+            what,
+        };
+        let entries = vec![
+            entry(Some("send"), What::Parked("unknown".to_owned())),
+            entry(None, What::Parked("50 transitions".to_owned())),
+            entry(None, What::Note("nothing".to_owned())),
+        ];
+        let log = Record::Log(ExecutionId::new("w", 1), 0, LogRecord(entries));
+        telemetry.wrote(&[log], 3);
+        let count = |name: &str| counts.0.lock().unwrap()[name].load(Ordering::Relaxed);
+        assert_eq!(count("annealing_executions_parked_total test"), 2);
+        assert_eq!(count("annealing_executions_ended_total test failed"), 0);
+        let live = || f64::from_bits(count("annealing_executions_live test"));
+        assert_eq!(live(), 3.0);
+        drop(telemetry);
+        assert_eq!(live(), 0.0, "another process may own the partition");
+    }
+}

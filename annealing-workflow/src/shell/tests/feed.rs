@@ -120,6 +120,42 @@ async fn r41_listener_starts_once_what_it_hears_over_a_change_of_owner() {
     );
 }
 
+/// An end that only a newer program version can read does not stop a listener.
+#[tokio::test]
+async fn r42_listener_goes_on_after_an_end_that_cannot_be_read() {
+    let (store, press) = (Arc::new(MemoryStore::new()), Press::default());
+    let all = |listens: bool| {
+        let with = with(&press);
+        move |builder| {
+            let builder = with(builder);
+            let builder = builder.workflow(short("short")).workflow(short("notice"));
+            match listens {
+                true => builder.listener(notices()),
+                false => builder,
+            }
+        }
+    };
+    let run = async |handle: &Handle<TokioRuntime>| {
+        let started = handle.start(Start::of("short"), by()).await.unwrap();
+        handle.wait(&started.id, SOON).await.unwrap().id
+    };
+    owning(&store, all(true), async |_| listening(&store).await).await;
+    let unread = owning(&store, all(false), async |handle| run(&handle).await).await;
+    let damaged = Batch::new().put(&*format!("workflow-ended/test/{unread}"), "{}");
+    store.commit(damaged).await.unwrap();
+    owning(&store, all(true), async |handle| {
+        run(&handle).await;
+        let notices = async || handle.ended_after(Some(&"notice".into()), None, 99).await;
+        let told = async {
+            while notices().await.unwrap().is_empty() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(SOON, told).await.unwrap();
+    })
+    .await;
+}
+
 /// What the notices were about, in order.
 async fn inputs(handle: Handle<TokioRuntime>) -> Vec<serde_json::Value> {
     let notices = handle.ended_after(Some(&"notice".into()), None, 99).await;

@@ -145,9 +145,13 @@ async fn r41_old_executions_are_removed_after_a_takeover_and_their_keys_later() 
     })
     .await;
     some_minutes_pass(&store).await;
-    // What cannot be read holds up nothing else.
-    let unreadable = Batch::new().put("workflow-ended/test/one-0000000009", "{}");
-    store.commit(unreadable).await.unwrap();
+    // What cannot be read holds up nothing else, and keeps its definition.
+    let unreadable = rows(&store, "workflow-ended").await.into_iter();
+    let gone = unreadable.map(|(key, _)| key);
+    let gone = gone.filter(|key| key.as_str().contains("/gone-"));
+    let batch = gone.fold(Batch::new(), |batch, key| batch.put(key, "{}"));
+    assert_eq!(batch.writes.len(), 1);
+    store.commit(batch).await.unwrap();
     let only_one = |builder| short_history(builder).workflow(one("one"));
     let old = |keys: &[String]| {
         let of = |id: &plugin_sdk::operation::ExecutionId| id.to_string();
@@ -165,7 +169,7 @@ async fn r41_old_executions_are_removed_after_a_takeover_and_their_keys_later() 
         assert_eq!((again.id, again.new), (ids[0].clone(), false));
         assert!(handle.ended(&ids[2]).await.unwrap().is_some());
         let ended = handle.ended_after(None, None, 10).await.unwrap();
-        assert_eq!(ended.len(), 3);
+        assert_eq!(ended.len(), 2);
         let error = handle.say(&ids[0], Say::restart(["load"]), by()).await;
         assert!(matches!(error, Err(AskError::Unknown(_))), "{error:?}");
         // What the kernel has forgotten is written again when it is needed.
@@ -232,6 +236,36 @@ async fn old_keys_go(
     let batch = writes.into_iter().fold(Batch::new(), Batch::write);
     store.commit(batch).await.unwrap();
     assert_eq!(counts(store).await, [2, 0, 2]);
+}
+
+/// An execution that was restarted after it was removed in part has its key again, whatever was noted of its death.
+#[tokio::test]
+async fn r41_key_of_an_execution_that_is_kept_again_does_not_go() {
+    let store = Arc::new(MemoryStore::new());
+    let with_one = |builder| short_history(builder).workflow(one("one"));
+    let id = owning(&store, with_one, async |handle| {
+        run(&handle, Start::of("one").key("1")).await
+    })
+    .await;
+    let partition = "test".parse().unwrap();
+    let now = TokioRuntime::current().now().wall;
+    let name = crate::record::KeyRecord::name(&"one".into(), "1");
+    let old = crate::record::OldKey::name(now, &name);
+    let old_key = crate::record::OldKey { execution: id };
+    let put = control_plane_store::record::put(&partition, &old, &old_key).unwrap();
+    store.commit(Batch::new().write(put)).await.unwrap();
+    let runtime = TokioRuntime::current();
+    let workflows = with_one(Workflows::builder(runtime, partition, store.clone()));
+    let workflows = workflows.build().unwrap();
+    let later = now + Duration::from_secs(60);
+    let (writes, _) = retention::old_keys(&workflows, None, later).await.unwrap();
+    let batch = writes.into_iter().fold(Batch::new(), Batch::write);
+    store.commit(batch).await.unwrap();
+    assert_eq!(
+        counts(&store).await[..2],
+        [1, 0],
+        "the key stays, the note goes"
+    );
 }
 
 /// A store in which an execution is removed after its end was read for the first time.
