@@ -1,6 +1,7 @@
 //! Tests of the kernel against a small world: a store that forgets what is not durable, and functions whose answers the
 //! test gives.
 
+mod absences;
 mod attempts;
 mod changes;
 mod children;
@@ -27,6 +28,7 @@ mod schedules;
 mod sizes;
 mod slots;
 mod stored;
+mod takeovers;
 mod watch_corners;
 mod watched;
 mod watches;
