@@ -73,6 +73,11 @@ impl FeedPosition {
     pub(crate) fn new(fence: u64, commit: u64, part: usize) -> Self {
         Self(format!("{fence:020}-{commit:020}-{part:04}").into())
     }
+
+    /// The place before all parts.
+    pub(crate) fn before_all() -> Self {
+        Self::new(0, 0, 0)
+    }
 }
 
 impl fmt::Display for FeedPosition {

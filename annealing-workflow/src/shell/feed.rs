@@ -16,7 +16,7 @@ use crate::{
     record::{Entry, FeedPosition, FeedRecord, Subject, Told, known},
 };
 
-/// Time for which the feed is kept.
+/// Time for which the feed is kept; longer, if a listener has not heard it.
 pub(super) const KEPT: SignedDuration = SignedDuration::from_hours(7 * 24);
 /// Size in bytes from which on a part gets no further entry. An entry has some kilobytes at most.
 const PART: usize = 256 * 1024;
@@ -43,7 +43,7 @@ impl<R: Runtime> Workflows<R> {
     /// Follows what executions do: every transition, failure, word, parked step, start and end, and the slots that schedules
     /// miss and the words to schedules, watches and workflows; once each and in order, over
     /// changes of owner. `after`: goes on after this place; `None` begins with the oldest that is kept, which is seven days
-    /// old. Works in every process that has the store.
+    /// old, or older if a registered listener has not heard it. Works in every process that has the store.
     ///
     /// An error of the store ends nothing: after a second it is read again.
     pub fn follow(
@@ -115,22 +115,28 @@ impl<R: Runtime> Workflows<R> {
         Ok(heard.collect())
     }
 
-    /// The last place of the feed. `None`: it is empty.
-    pub(super) async fn last_place(&self) -> Result<Option<FeedPosition>, Error> {
+    /// The last place of the feed after a place. `None`: there is none.
+    pub(super) async fn last_place(
+        &self,
+        mut after: Option<FeedPosition>,
+    ) -> Result<Option<FeedPosition>, Error> {
         let mut last = None;
         loop {
-            let page = self.page(last.as_ref()).await?;
-            match page.last() {
-                Some(heard) => last = Some(heard.position.clone()),
-                None => return Ok(last),
-            }
+            let page = self.store.scan(self.after(after.as_ref()), PAGE).await?;
+            let Some((row, _)) = page.rows.last() else {
+                return Ok(last);
+            };
+            last = Some(position(row));
+            after.clone_from(&last);
         }
     }
 
-    /// The writes that remove what is too old of the feed, of the parts after a place. Empty: nothing is left to remove.
+    /// The writes that remove what is too old of the feed, of the parts after a place, and that all listeners have heard, up
+    /// to the place `heard` (`None`: there are no listeners). Empty: nothing is left to remove.
     pub(super) async fn old_feed(
         &self,
         after: Option<&FeedPosition>,
+        heard: Option<&FeedPosition>,
         now: Timestamp,
     ) -> Result<(Vec<Write>, Option<FeedPosition>), Error> {
         let kept_since = now.checked_sub(KEPT).unwrap_or(Timestamp::MIN);
@@ -140,10 +146,20 @@ impl<R: Runtime> Workflows<R> {
             let ages = serde_json::from_slice::<Vec<Age>>(&stored.value);
             ages.is_ok_and(|ages| ages.iter().any(|age| age.entry.at >= kept_since))
         };
-        let old = page.rows.into_iter().take_while(|(_, row)| !is_kept(row));
+        let is_heard = |key: &Key| heard.is_none_or(|heard| position(key) <= *heard);
+        let old = page.rows.into_iter();
+        let old = old.take_while(|(key, row)| is_heard(key) && !is_kept(row));
         let old: Vec<Key> = old.map(|(key, _)| key).collect();
         let last = old.last().map(position);
         Ok((old.into_iter().map(Write::Delete).collect(), last))
+    }
+}
+
+/// The place of the last of these rows of the feed. `None`: they are no rows of the feed.
+pub(super) fn last_of(rows: &[Write]) -> Option<FeedPosition> {
+    match rows.last()? {
+        Write::Put(key, _) => Some(position(key)),
+        _ => None,
     }
 }
 
@@ -336,11 +352,31 @@ mod tests {
             (vec![damaged], 1),
         ] {
             let workflows = following(&parts).await;
-            let (writes, last) = workflows.old_feed(None, now).await.unwrap();
+            let (writes, last) = workflows.old_feed(None, None, now).await.unwrap();
             assert_eq!(writes.len(), gone, "{parts:?}");
             let last_gone = gone.checked_sub(1);
             assert_eq!(last, last_gone.map(|n| FeedPosition::new(1, n as u64, 0)));
         }
+    }
+
+    #[tokio::test]
+    async fn r41_parts_that_a_listener_has_not_heard_are_kept_however_old() {
+        let now = Timestamp::UNIX_EPOCH + KEPT * 2;
+        let old = now - KEPT - SignedDuration::from_hours(1);
+        let workflows = following(&vec![json!([note(old)]); 9]).await;
+        let heard = |n| FeedPosition::new(1, n, 0);
+        for (heard, gone) in [
+            (None, 9),
+            (Some(heard(3)), 4),
+            (Some(FeedPosition::before_all()), 0),
+        ] {
+            let (writes, _) = workflows.old_feed(None, heard.as_ref(), now).await.unwrap();
+            assert_eq!(writes.len(), gone, "{heard:?}");
+        }
+        let last = workflows.last_place(Some(heard(3))).await.unwrap();
+        assert_eq!(last, Some(heard(8)));
+        let last = workflows.last_place(Some(heard(8))).await.unwrap();
+        assert_eq!(last, None);
     }
 
     #[tokio::test]

@@ -9,7 +9,11 @@ use plugin_sdk::{
 };
 use prodspec_model::{AssetId, Digest, operation};
 
-use crate::{Config, definition::Outcome, record::Ended};
+use crate::{
+    Config,
+    definition::Outcome,
+    record::{Ended, FeedPosition},
+};
 
 /// Time for which every execution is kept after its end, so that those who wait for the end find it.
 const RECENT: Duration = Duration::from_secs(60);
@@ -28,10 +32,12 @@ pub(crate) struct Kept {
     trigger: Option<AssetId>,
     /// How many runs are kept of the schedule or the watch that started it.
     history: Option<operation::History>,
+    /// The place in the feed that has its end, or one after it. `None`: all listeners have heard it, or there are none.
+    told: Option<FeedPosition>,
 }
 
 impl Kept {
-    pub(super) fn of(ended: &Ended) -> Self {
+    pub(super) fn of(ended: &Ended, told: Option<FeedPosition>) -> Self {
         Self {
             id: ended.id.clone(),
             ended: ended.ended,
@@ -48,7 +54,14 @@ impl Kept {
                 _ => None,
             },
             history: ended.live.origin.history,
+            told,
         }
+    }
+
+    /// Whether all listeners have heard its end. `heard`: the last place that all have heard; `None`: there are no listeners.
+    pub(super) fn is_heard(&self, heard: Option<&FeedPosition>) -> bool {
+        let told = self.told.as_ref();
+        told.is_none_or(|told| heard.is_none_or(|heard| told <= heard))
     }
 
     fn group(&self) -> Group {
@@ -181,6 +194,7 @@ mod tests {
             succeeded,
             trigger: None,
             history: None,
+            told: None,
         }
     }
 

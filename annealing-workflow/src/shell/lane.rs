@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     kernel::{Call, CommitNo, Effects, Event, Lane, Record, Recovered, Reply, ReplyNo},
-    record::Ended,
+    record::{Ended, FeedPosition},
 };
 
 /// Wait before a batch is submitted again whose outcome is not known.
@@ -320,6 +320,8 @@ impl<R: Runtime> Session<R> {
             Input::Listened(name, heard) => {
                 // A listener hears again what it has not stored.
                 if let Ok(write) = record::put(&self.workflows.partition, &name, &heard) {
+                    // R41: what is removed from now on is written after the cursor, in the order of the journal.
+                    self.retained.heard(&name, &heard.heard);
                     self.flush();
                     self.last = self.journal.record(vec![write]);
                 }
@@ -391,10 +393,14 @@ impl<R: Runtime> Session<R> {
         }
         let answered = |record: &Record| matches!(record, Record::Answered(..));
         let answers = effects.records.iter().any(answered);
+        let mut told = None;
         if let Some(commit) = effects.commit {
             self.retained.reopened(&effects.records);
             match self.made(commit, effects.records) {
-                Ok(made) => self.lazy.push((commit, made)),
+                Ok((made, place)) => {
+                    told = place;
+                    self.lazy.push((commit, made));
+                }
                 Err(error) => {
                     self.broken = Some(error.to_string());
                     return;
@@ -416,7 +422,7 @@ impl<R: Runtime> Session<R> {
             }
         }
         for ended in effects.ended {
-            self.retained.ended(&ended);
+            self.retained.ended(&ended, told.as_ref());
             for answer in self.waiting.remove(&ended.id).unwrap_or_default() {
                 let ended = Some(ended.clone());
                 self.when_durable(Then::Tell(Box::new(move || drop(answer.send(ended)))));
@@ -434,8 +440,12 @@ impl<R: Runtime> Session<R> {
         }
     }
 
-    /// The writes of one commit, with what it adds to the feed.
-    fn made(&self, commit: CommitNo, records: Vec<Record>) -> Result<Vec<Write>, Error> {
+    /// The writes of one commit, with what it adds to the feed, and the last place of that.
+    fn made(
+        &self,
+        commit: CommitNo,
+        records: Vec<Record>,
+    ) -> Result<(Vec<Write>, Option<FeedPosition>), Error> {
         let partition = &self.workflows.partition;
         self.telemetry.wrote(&records, self.kernel.live_count());
         let feed = feed::rows(partition, self.fence, commit, &records)?;
@@ -443,8 +453,9 @@ impl<R: Runtime> Session<R> {
             .into_iter()
             .map(|record| writes(partition, &self.rewrites, record));
         let mut made = made.collect::<Result<Vec<_>, _>>()?.concat();
+        let place = feed::last_of(&feed);
         made.extend(feed);
-        Ok(made)
+        Ok((made, place))
     }
 
     /// Hands all writes that wait to the journal, in order, each step whole.

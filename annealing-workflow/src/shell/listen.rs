@@ -95,8 +95,8 @@ impl<R: Runtime> Ear<'_, R> {
         if let Some(stored) = stored {
             return Ok(stored.value.heard);
         }
-        let last = self.workflows.last_place().await?;
-        let last = last.unwrap_or_else(|| FeedPosition::new(0, 0, 0));
+        let last = self.workflows.last_place(None).await?;
+        let last = last.unwrap_or_else(FeedPosition::before_all);
         self.store(&last);
         Ok(last)
     }

@@ -12,7 +12,8 @@ type Hears = dyn Fn(&Told, Option<&Ended>) -> Option<Start> + Send + Sync;
 ///
 /// Each entry of the feed is heard at least once, in order, over crashes and changes of owner, and what it starts is started
 /// once: without a key of its own, the start has one of the listener and the place in the feed. A listener that is new hears
-/// what happens from then on. What it starts is heard too; a chain of more than eight starts is refused.
+/// what happens from then on. Executions and entries of the feed are kept until all registered listeners have heard them.
+/// What it starts is heard too; a chain of more than eight starts is refused.
 ///
 /// ```
 /// use annealing_workflow::{Listener, definition::Outcome};
@@ -44,8 +45,9 @@ impl Listener {
         }
     }
 
-    /// Makes a listener that starts what `hears` returns for an execution that has ended. An end that is not kept any more,
-    /// because the execution was restarted or retention has removed it, is left out, with a warning.
+    /// Makes a listener that starts what `hears` returns for an execution that has ended. Retention waits for each registered
+    /// listener, however long it takes. An end that is void because the execution was restarted before the listener came to it
+    /// is left out, with a warning.
     pub fn on_end(
         name: impl Into<Arc<str>>,
         hears: impl Fn(&Ended) -> Option<Start> + Send + Sync + 'static,

@@ -2,6 +2,7 @@
 
 mod build;
 mod calls;
+mod cursors;
 mod edits;
 mod error;
 mod executions;
@@ -170,7 +171,7 @@ impl<R: Runtime> Attached<R> {
             fence,
             sender.clone(),
         );
-        let retained = Retained::new(sender, workflows.runtime.now().mono);
+        let retained = Retained::new(&workflows, sender);
         let stored = Stored {
             recovered,
             rewrites,

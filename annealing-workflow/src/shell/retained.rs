@@ -10,19 +10,21 @@ use plugin_sdk::Mono;
 use super::{
     Input,
     build::Workflows,
+    cursors::Cursors,
     history::{History, Kept},
     retention::{self, EVERY, Found},
     writes::definition_key,
 };
 use crate::{
     kernel::{Lane, Record},
-    record::Ended,
+    record::{Ended, FeedPosition},
 };
 
 /// The history of a lane. After a takeover it is read beside the loop.
 pub(super) struct Retained {
     sender: UnboundedSender<Input>,
     history: History,
+    cursors: Cursors,
     is_complete: bool,
     /// Whether definitions stay, because it is not known which ones are in use.
     spares_definitions: bool,
@@ -31,13 +33,18 @@ pub(super) struct Retained {
 }
 
 impl Retained {
-    pub(super) fn new(sender: UnboundedSender<Input>, now: Mono) -> Self {
+    pub(super) fn new<R: Runtime>(
+        workflows: &Workflows<R>,
+        sender: UnboundedSender<Input>,
+    ) -> Self {
+        let listeners = workflows.listeners.iter();
         Self {
             sender,
             history: History::default(),
+            cursors: Cursors::new(listeners.map(|it| it.name.clone())),
             is_complete: false,
             spares_definitions: false,
-            next: now,
+            next: workflows.runtime.now().mono,
         }
     }
 
@@ -65,8 +72,12 @@ impl Retained {
         let now = workflows.runtime.now();
         // A wall clock that is set ahead removes nothing early.
         let now = kernel.steady(now).wall.min(now.wall);
+        let heard = self.cursors.by_all();
         let over = self.history.over(&workflows.settings.config, now);
-        retention::pass(workflows, &self.sender, over, now);
+        let (over, unheard): (Vec<Kept>, Vec<Kept>) =
+            over.into_iter().partition(|it| it.is_heard(heard));
+        self.warn_of(workflows, &unheard);
+        retention::pass(workflows, &self.sender, over, heard.cloned(), now);
         if self.spares_definitions {
             return Vec::new();
         }
@@ -75,6 +86,15 @@ impl Retained {
             .into_iter();
         let keys = unused.map(|it| definition_key(&workflows.partition, it));
         keys.map(Write::Delete).collect()
+    }
+
+    /// Warns of executions that are kept only because a listener has not heard their ends.
+    fn warn_of<R: Runtime>(&self, workflows: &Workflows<R>, unheard: &[Kept]) {
+        let (kept, listeners) = (unheard.len(), self.cursors.last());
+        // After a takeover, listeners have just begun to hear.
+        if self.is_complete && kept > 0 {
+            tracing::warn!(partition = %workflows.partition, kept, ?listeners, "old executions are kept because a listener has not heard their ends");
+        }
     }
 
     /// Takes what a pass has found. Returns the writes to make.
@@ -92,8 +112,9 @@ impl Retained {
                 let is_old = |it: &Kept| !kernel.is_live(&it.id) && !self.history.has_ended(&it.id);
                 let ended: Vec<_> = all.into_iter().filter(is_old).collect();
                 ended.into_iter().for_each(|kept| self.history.add(kept));
+                let writes = self.pass(workflows, kernel);
                 self.is_complete = true;
-                self.pass(workflows, kernel)
+                writes
             }
             Found::Keys(writes) => writes,
             // It may be live again, or have ended once more.
@@ -107,8 +128,15 @@ impl Retained {
         }
     }
 
-    pub(super) fn ended(&mut self, ended: &Ended) {
-        self.history.add(Kept::of(ended));
+    /// Notes that an execution has ended. `told`: the place of its end in the feed.
+    pub(super) fn ended(&mut self, ended: &Ended, told: Option<&FeedPosition>) {
+        let told = told.filter(|_| self.cursors.any());
+        self.history.add(Kept::of(ended, told.cloned()));
+    }
+
+    /// Notes that a listener has heard the feed up to a place, in the step that stores it.
+    pub(super) fn heard(&mut self, listener: &str, place: &FeedPosition) {
+        self.cursors.heard(listener, place);
     }
 
     /// Executions that are live again are no history.

@@ -18,7 +18,9 @@ use super::{
     history::{KEY, Kept},
     writes::DEFINITION,
 };
-use crate::record::{self as records, Ended, KeyRecord, LogRecord, OldKey, Output, StepRecord};
+use crate::record::{
+    self as records, Ended, FeedPosition, KeyRecord, LogRecord, OldKey, Output, StepRecord,
+};
 
 /// Time between two passes.
 pub(super) const EVERY: Duration = Duration::from_secs(3600);
@@ -45,9 +47,11 @@ pub(super) fn look<R: Runtime>(workflows: &Arc<Workflows<R>>, sender: &Unbounded
     let (ours, sender) = (workflows.clone(), sender.clone());
     spawn(workflows, async move {
         let ended = record::load_each::<Ended>(&*ours.store, &ours.partition).await?;
+        // R41: the ends among them that a listener has not heard are in the feed up to here.
+        let unheard = ours.unheard().await?;
         // What this program cannot read stays, and holds up nothing else.
         let readable = |(name, ended): &(String, Result<Stored<Ended>, Error>)| match ended {
-            Ok(ended) => Some(Kept::of(&ended.value)),
+            Ok(ended) => Some(Kept::of(&ended.value, unheard.clone())),
             Err(error) => {
                 tracing::warn!(partition = %ours.partition, execution = name, %error, "an execution that has ended cannot be read; it is kept until a program can");
                 None
@@ -79,11 +83,13 @@ async fn definitions<R: Runtime>(workflows: &Workflows<R>) -> Result<Vec<Digest>
     Ok(digests)
 }
 
-/// Finds everything that is stored of these executions, and the keys whose time is over.
+/// Finds everything that is stored of these executions, the keys whose time is over, and the old parts of the feed that all
+/// listeners have heard, up to the place `heard`.
 pub(super) fn pass<R: Runtime>(
     workflows: &Arc<Workflows<R>>,
     sender: &UnboundedSender<Input>,
     over: Vec<Kept>,
+    heard: Option<FeedPosition>,
     now: Timestamp,
 ) {
     let (ours, sender) = (workflows.clone(), sender.clone());
@@ -105,7 +111,7 @@ pub(super) fn pass<R: Runtime>(
         }
         let mut after = None;
         loop {
-            let (writes, last) = ours.old_feed(after.as_ref(), now).await?;
+            let (writes, last) = ours.old_feed(after.as_ref(), heard.as_ref(), now).await?;
             if last.is_none() {
                 return Ok(());
             }

@@ -7,6 +7,7 @@ mod kept;
 mod leased;
 mod lossy;
 mod pages;
+mod retained;
 mod settling;
 
 use std::{

@@ -65,7 +65,7 @@ async fn r42_fields_of_newer_program_versions_are_kept() {
 }
 
 /// The keys of all rows of the store, as text.
-async fn keys(store: &MemoryStore) -> Vec<String> {
+pub(super) async fn keys(store: &MemoryStore) -> Vec<String> {
     let all = store
         .scan(control_plane_store::KeyRange::all(), 10_000)
         .await;
@@ -231,7 +231,11 @@ async fn old_keys_go(
     let now = TokioRuntime::current().now().wall;
     let none = retention::old_keys(&workflows, None, now).await.unwrap();
     assert_eq!(none.0, []);
-    let later = now + history::KEY + Duration::from_secs(60);
+    let month = Duration::from_secs(30 * 24 * 3600);
+    let nearly = now + month - Duration::from_secs(600);
+    let none = retention::old_keys(&workflows, None, nearly).await.unwrap();
+    assert_eq!(none.0, []);
+    let later = now + month + Duration::from_secs(60);
     let (writes, _) = retention::old_keys(&workflows, None, later).await.unwrap();
     let batch = writes.into_iter().fold(Batch::new(), Batch::write);
     store.commit(batch).await.unwrap();
