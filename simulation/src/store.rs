@@ -117,6 +117,7 @@ impl Store for ProcessStore {
         let early = {
             let mut state = self.world.state();
             state.may_be_held(&writes);
+            state.submits_runs(&writes);
             state.judge_heads(&writes)
         };
         let mut submitted = self.submit(batch).await;

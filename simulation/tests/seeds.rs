@@ -18,3 +18,12 @@ fn a_seed_repeats_exactly_and_another_one_differs() {
     assert_eq!(trace(3), trace(3));
     assert_ne!(trace(3), trace(4));
 }
+
+/// Incarnations that are sealed twice under one number, and runs whose starts were not acknowledged.
+#[test]
+fn r38_runs_after_commits_without_acknowledgement_are_judged_by_what_the_store_has() {
+    for seed in [905_410, 906_122, 905_809, 731_904_821] {
+        let report = run(seed, &Scenario::choose(seed));
+        assert!(report.violation.is_none(), "{seed}: {:?}", report.violation);
+    }
+}

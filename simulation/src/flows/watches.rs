@@ -93,6 +93,10 @@ pub(crate) struct Watched {
     pub(crate) sealed: BTreeMap<u32, Vec<Contents>>,
     /// Watches of which a record was stored.
     pub(crate) taken: BTreeMap<Watch, Instant>,
+    /// The number of the next run of each watch that was not seen. A run whose start was not acknowledged is seen late.
+    pub(crate) next: BTreeMap<Watch, u64>,
+    /// When the start of each run was submitted last.
+    pub(crate) submitted: BTreeMap<ExecutionId, Instant>,
     /// Runs that were seen.
     pub(crate) runs: BTreeSet<ExecutionId>,
     /// The live runs of each watch.
@@ -107,7 +111,7 @@ pub(crate) struct Watched {
     pub(crate) stirred: BTreeMap<usize, Instant>,
     /// When a push of each asset took effect last, by number.
     pub(crate) pushed: BTreeMap<usize, Instant>,
-    /// When the last run for the state of each asset was seen first, by number.
+    /// When the last run for the state of each asset began, by number.
     pub(crate) fired: BTreeMap<usize, Instant>,
 }
 

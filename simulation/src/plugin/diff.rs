@@ -8,18 +8,54 @@ use prodspec_model::{Asset, Message, addons};
 use super::{Fate, Network};
 use crate::{
     deadlines::DIFF,
+    executor::{Instant, NodeId},
     faults::Fault,
     intent::{Bad, number, unit},
     production::{Content, Lie},
-    world::State,
     world::judge::Call,
+    world::{State, World},
 };
+
+/// A look at an asset that has not answered.
+struct Look {
+    world: World,
+    node: NodeId,
+    at: usize,
+    began: Instant,
+    has_answered: bool,
+}
+
+impl Drop for Look {
+    /// A process that stood still gives its look up when the deadline has passed: the look has failed.
+    fn drop(&mut self) {
+        let mut state = self.world.state();
+        let mut processes = state.processes.iter().flatten();
+        let is_alive = processes.any(|process| process.node == self.node);
+        let is_late = state.now.since(self.began) >= DIFF;
+        if !self.has_answered && is_alive && is_late {
+            state.stirs(self.at);
+        }
+    }
+}
 
 impl Network {
     /// Carries out a diff call with the faults of the network.
     pub(super) async fn compare(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
+        let at = number(request.asset()?.id_str());
+        let mut look = Look {
+            world: self.world.clone(),
+            node: self.node,
+            at,
+            began: self.world.executor.now(),
+            has_answered: false,
+        };
+        let diff = self.look(request, at).await;
+        look.has_answered = true;
+        diff
+    }
+
+    async fn look(&self, request: DiffRequest, at: usize) -> Result<Diff, plugin::Error> {
         let asset = request.asset()?;
-        let at = number(asset.id_str());
         self.world.note(
             "diff",
             Some(at),

@@ -88,6 +88,9 @@ async fn seal(world: &World, store: &Store_) -> Option<()> {
         Some(head) => Some(store.load(head.no).await.ok()?),
         None => None,
     };
+    if let Some(parent) = &parent {
+        world.state().is_sealed(parent);
+    }
     let before = parent
         .as_ref()
         .map_or_else(Snapshot::empty, |parent| parent.snapshot().clone());

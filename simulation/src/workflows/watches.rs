@@ -2,17 +2,21 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use annealing_workflow::{record::Changed, watch::WatchRecord};
+use annealing_workflow::{
+    record::{Changed, KeyRecord},
+    watch::WatchRecord,
+};
 use control_plane_store::{Record, Write};
 use plugin_sdk::operation::{ExecutionId, StartCause};
 use prodspec_model::{
-    Asset, AssetId, Filter, Message,
+    Asset, AssetId, Filter, Incarnation, Message,
     operation::{Concurrency, StatusIs, Watch as On, WatchOperation},
 };
 use serde::{Deserialize, Serialize};
 
 use super::stored::Stored;
 use crate::{
+    executor::Instant,
     flows::{
         source::{Content, FIELDS},
         watches::Watch,
@@ -48,6 +52,13 @@ fn size_id(field: usize) -> AssetId {
 /// The number of the field with this asset.
 pub(super) fn field_of(asset: &AssetId) -> Option<usize> {
     (0..FIELDS.len()).find(|field| size_id(*field) == *asset)
+}
+
+/// The content of a field with this asset.
+fn content(asset: Option<&Asset>) -> Content {
+    let json = asset.map(|asset| asset.payload_json());
+    let size = json.and_then(|json| serde_json::from_str::<Size>(json).ok());
+    size.map(|it| it.size)
 }
 
 /// The asset of a field with this content.
@@ -114,10 +125,8 @@ impl State {
     /// Notes which contents are about to be sealed, or were. The store may have others if that was not acknowledged.
     pub fn seals(&mut self, no: u32, sizes: &[(AssetId, Option<Asset>)], acknowledged: bool) {
         let mut contents = [None; FIELDS.len()];
-        for ((_, asset), content) in sizes.iter().zip(&mut contents) {
-            let size = asset.as_ref().map(|asset| asset.payload_json());
-            let size = size.and_then(|json| serde_json::from_str::<Size>(json).ok());
-            *content = size.map(|it| it.size);
+        for ((_, asset), has) in sizes.iter().zip(&mut contents) {
+            *has = content(asset.as_ref());
         }
         let sealed = self.flows.watched.sealed.entry(no).or_default();
         if acknowledged {
@@ -126,8 +135,28 @@ impl State {
         sealed.push(contents);
     }
 
-    /// Notes that an asset may have left its state in production, or that its pin may move: from then on it is not known to
-    /// be in sync before the next look (R20).
+    /// Notes which contents an incarnation has that was read from the store, whether or not its seal was acknowledged.
+    pub fn is_sealed(&mut self, incarnation: &Incarnation) {
+        let asset = |field| incarnation.asset(&size_id(field));
+        let contents = std::array::from_fn(|field| content(asset(field).as_ref()));
+        let sealed = &mut self.flows.watched.sealed;
+        sealed.insert(incarnation.no().0, vec![contents]);
+    }
+
+    /// Notes which runs of watches a commit starts, before it is made: it may not be acknowledged although the store has it.
+    pub fn submits_runs(&mut self, writes: &[Write]) {
+        for write in writes {
+            if let Write::Put(key, _) = write
+                && let Some(run) = run_of_changed(key.as_str())
+                && !self.flows.watched.runs.contains(&run)
+            {
+                self.flows.watched.submitted.insert(run, self.now);
+            }
+        }
+    }
+
+    /// Notes that an asset may have left its state in production, that a look at it has failed, or that its pin may move: from
+    /// then on it is not known to be in sync before the next look (R20).
     pub fn stirs(&mut self, at: usize) {
         self.flows.watched.stirred.insert(at, self.now);
     }
@@ -135,15 +164,19 @@ impl State {
     /// Notes which watches have a stored record: they count from then on, or from a little earlier.
     pub(super) fn remember_watches(&mut self, writes: &[Write]) {
         let of = |write: &Write| {
-            let Write::Put(key, _) = write else {
+            let Write::Put(key, value) = write else {
                 return None;
             };
             let name = key.as_str().strip_prefix(WatchRecord::KIND)?;
             let name = name.strip_prefix(&format!("/{}/", partition()))?;
-            Watch::of(&AssetId::new(name).ok()?)
+            let watch = Watch::of(&AssetId::new(name).ok()?)?;
+            let record: WatchRecord = serde_json::from_slice(value).ok()?;
+            let progress = record.progress;
+            Some((watch, progress.next_run - progress.counts.started))
         };
-        for watch in writes.iter().filter_map(of) {
+        for (watch, first) in writes.iter().filter_map(of) {
             if !self.flows.watched.taken.contains_key(&watch) {
+                self.flows.watched.next.insert(watch, first);
                 self.flows.watched.taken.insert(watch, self.now);
                 for field in 0..FIELDS.len() {
                     let all = self.flows.watched.after(field, 0);
@@ -162,13 +195,39 @@ impl State {
         let (Some(watch), Some(asset)) = (Watch::of(watch), asset) else {
             return Err(("R38", format!("there is no watch {watch} of one asset")));
         };
+        self.judge_unseen_before(watch, stored)?;
         if self.flows.watched.runs.insert(execution.clone()) {
+            let began = self.flows.watched.submitted.remove(execution);
+            let began = began.unwrap_or(self.now);
             match watch {
-                Watch::InSync => self.judge_condition(number(asset.as_str()))?,
+                Watch::InSync => self.judge_condition(number(asset.as_str()), began)?,
                 _ => self.judge_change(watch, execution, asset)?,
             }
         }
         self.judge_beside(watch, execution, stored, asset)
+    }
+
+    /// Judges the runs of a watch that were started before this one and were not seen, because their commits were not
+    /// acknowledged: a run is judged by the one before it.
+    fn judge_unseen_before(&mut self, watch: Watch, stored: &Stored) -> Judged {
+        let key = stored.record().and_then(|it| it.key.clone());
+        let run = key.and_then(|key| key.rsplit_once('#')?.1.parse::<u64>().ok());
+        let Some(run) = run else {
+            return Err(("R38", "its key has no number".to_owned()));
+        };
+        let next = self.flows.watched.next.entry(watch).or_insert(run);
+        let unseen = *next..run;
+        *next = (*next).max(run + 1);
+        for run in unseen {
+            let key = format!("{}#{run}", watch.id());
+            let name = KeyRecord::name(&watch.workflow().as_str().into(), &key);
+            if let Some((known, _)) = self.row::<KeyRecord>(&name)
+                && let Some(stored) = self.stored(&known.execution)
+            {
+                self.judge_watched(&known.execution, &stored)?;
+            }
+        }
+        Ok(())
     }
 
     /// R38: a run is about a change that no run was about before. R39: and which runs of its watch have not made.
@@ -211,12 +270,11 @@ impl State {
         Ok(())
     }
 
-    /// R38: a condition has one run until it was over.
-    fn judge_condition(&mut self, at: usize) -> Judged {
+    /// R38: a condition has one run until it was over. `began`: when the run was started.
+    fn judge_condition(&mut self, at: usize, began: Instant) -> Judged {
         self.judge.look("R38");
-        let now = self.now;
         let watched = &mut self.flows.watched;
-        let before = watched.fired.insert(at, now);
+        let before = watched.fired.insert(at, began);
         let stirred = watched.stirred.get(&at).copied();
         match before {
             Some(before) if stirred.is_none_or(|stirred| stirred + LATE < before) => {
@@ -313,9 +371,19 @@ impl State {
     }
 }
 
+/// The run of a watch whose assets are in the row with this key.
+fn run_of_changed(key: &str) -> Option<ExecutionId> {
+    let name = key.strip_prefix(Changed::KIND)?;
+    let name = name.strip_prefix(&format!("/{}/", partition()))?;
+    let run: ExecutionId = name.parse().ok()?;
+    Watch::of_run(&run).map(|_| run)
+}
+
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
     use plugin_sdk::Pin;
+    use prodspec_model::{IncarnationId, IncarnationNo, Snapshot, incarnation::Header};
 
     use super::*;
     use crate::{scenario::Scenario, world::World};
@@ -332,12 +400,53 @@ mod tests {
         let world = World::new(0, Scenario::choose(0));
         let runs = |world: &World| {
             pass(world, 2 * LATE);
-            world.state().judge_condition(ASSET).is_ok()
+            let now = world.state().now;
+            world.state().judge_condition(ASSET, now).is_ok()
         };
         assert!(runs(&world));
         assert!(!runs(&world), "nothing has happened to it");
         world.state().pin_moved(ASSET, Pin::Default);
         assert!(runs(&world), "no look at it counts from before the move");
         assert!(!runs(&world), "there was one run since the move");
+    }
+
+    /// The commit that starts a run is durable and not acknowledged, so the run is seen when it has gone on.
+    #[test]
+    fn r38_run_that_is_seen_late_is_of_the_condition_at_its_start() {
+        const ASSET: usize = 9;
+        let world = World::new(0, Scenario::choose(0));
+        let began = world.state().now;
+        pass(&world, 2 * LATE);
+        world.state().stirs(ASSET);
+        pass(&world, 2 * LATE);
+        assert!(world.state().judge_condition(ASSET, began).is_ok());
+        let now = world.state().now;
+        assert!(world.state().judge_condition(ASSET, now).is_ok());
+        pass(&world, 2 * LATE);
+        let now = world.state().now;
+        assert!(world.state().judge_condition(ASSET, now).is_err());
+    }
+
+    #[test]
+    fn r38_contents_of_an_incarnation_are_those_that_are_read_back() {
+        let world = World::new(0, Scenario::choose(0));
+        let of =
+            |size| (0..FIELDS.len()).map(move |field| (size_id(field), super::size(field, size)));
+        let mut state = world.state();
+        for size in [Some(1), Some(2), None] {
+            state.seals(1, &of(size).collect::<Vec<_>>(), false);
+        }
+        assert_eq!(
+            state.flows.watched.at(0, 1).len(),
+            3,
+            "none is acknowledged"
+        );
+        let assets = of(Some(2)).filter_map(|(_, asset)| asset);
+        let no = IncarnationNo(1);
+        let snapshot = Snapshot::empty().edit(no, assets.collect(), &[]);
+        let id = IncarnationId::new(partition(), no);
+        let header = Header::new(id, None, &snapshot, Timestamp::UNIX_EPOCH);
+        state.is_sealed(&Incarnation::new(header, snapshot));
+        assert_eq!(state.flows.watched.at(0, 1), [Some(2)].into());
     }
 }
