@@ -22,6 +22,7 @@ const OPTIONS: &str = "-c listen_addresses='' -c fsync=off -c full_page_writes=o
 /// A private server. It is stopped, and its data deleted, when this is dropped.
 ///
 /// ```
+/// testing_postgres::needs_postgresql!();
 /// let server = testing_postgres::Server::shared();
 /// let database = server.database();
 /// database.run("create table jobs (name text); insert into jobs values ('web')");
@@ -194,6 +195,7 @@ mod tests {
 
     #[test]
     fn data_survives_a_stop_and_the_files_are_deleted_in_the_end() {
+        crate::needs_postgresql!();
         let server = Server::start();
         let database = server.database();
         database.run("create table t (n int); insert into t values (1)");
@@ -207,6 +209,7 @@ mod tests {
 
     #[test]
     fn tests_at_the_same_time_share_a_server_and_have_databases_of_their_own() {
+        crate::needs_postgresql!();
         let one = Server::shared();
         let two = Server::shared();
         assert!(Arc::ptr_eq(&one, &two));

@@ -13,6 +13,7 @@ fn types(messages: &[(char, Vec<u8>)]) -> String {
 
 #[tokio::test]
 async fn r50_commit_is_one_round_trip() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     let proxy = Proxy::before(&database);
     let options = Options::new(proxy.url()).connections(1);
@@ -49,6 +50,7 @@ async fn r50_commit_is_one_round_trip() {
 
 #[tokio::test]
 async fn r50_commits_are_serializable_and_durable_when_acknowledged() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     let lazy = "do $$ begin execute format('alter database %I set synchronous_commit = off', \
          current_database()); end $$";
