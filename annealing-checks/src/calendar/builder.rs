@@ -1,13 +1,11 @@
 //! The builder of calendars. It reads and validates all parts once, so that checks cannot fail later.
 
-use jiff::{
-    civil::{Date, DateTime},
-    tz::TimeZone,
-};
+use jiff::{civil::DateTime, tz::TimeZone};
 use plugin_sdk::{Causes, CheckName};
 
 use super::{
     check::Calendar,
+    civil::CivilTime,
     freezes::{Freeze, Freezes},
     holidays::Holidays,
     ical,
@@ -36,6 +34,12 @@ pub enum Error {
         /// The text that cannot be parsed.
         text: String,
     },
+    /// The text of a holiday or a freeze is no date and no time.
+    #[error("`{text}` is no date and no time; write it like `2026-12-24` or `2026-12-24T18:00`")]
+    Time {
+        /// The text that cannot be parsed.
+        text: String,
+    },
     /// A freeze ends before it starts.
     #[error("the freeze `{reason}` ends before it starts; swap its ends")]
     Freeze {
@@ -50,6 +54,9 @@ pub enum Error {
     },
 }
 
+/// A time, or the text that is none.
+type Read = Result<DateTime, String>;
+
 /// A calendar under construction, made by [`Calendar::builder`].
 #[derive(Debug, Clone)]
 #[must_use]
@@ -59,9 +66,9 @@ pub struct CalendarBuilder {
     causes: Causes,
     types: Types,
     weekly: Vec<String>,
-    days: Vec<(Date, String)>,
+    days: Vec<(Read, String)>,
     icalendars: Vec<String>,
-    freezes: Vec<(DateTime, DateTime, String)>,
+    freezes: Vec<(Read, Read, String)>,
 }
 
 impl Calendar {
@@ -121,9 +128,9 @@ impl CalendarBuilder {
         self
     }
 
-    /// Adds a holiday: no window opens on this date.
-    pub fn holiday(mut self, date: Date, name: &str) -> Self {
-        self.days.push((date, name.to_owned()));
+    /// Adds a holiday: no window opens on this date. A time of day is ignored.
+    pub fn holiday(mut self, date: impl CivilTime, name: &str) -> Self {
+        self.days.push((date.civil(), name.to_owned()));
         self
     }
 
@@ -137,14 +144,20 @@ impl CalendarBuilder {
     /// Adds a freeze, from `from` up to but not including `until`, on the clock of the zone. A date means the start of
     /// its day.
     ///
-    /// A freeze that ends on `Date::MAX` has no end: the calendar never opens again.
-    pub fn freeze(
-        mut self,
-        from: impl Into<DateTime>,
-        until: impl Into<DateTime>,
-        reason: &str,
-    ) -> Self {
-        let freeze = (from.into(), until.into(), reason.to_owned());
+    /// A freeze that ends on the last date there is, `9999-12-31`, has no end: the calendar never opens again.
+    ///
+    /// ```
+    /// use annealing_checks::calendar::Calendar;
+    ///
+    /// let calendar = Calendar::builder("Europe/Zurich")
+    ///     .weekly("Mon-Fri 09:00-17:00")
+    ///     .freeze("2026-12-18T18:00", "2027-01-04", "holiday traffic")
+    ///     .build()?;
+    /// # let _ = calendar;
+    /// # Ok::<(), annealing_checks::calendar::Error>(())
+    /// ```
+    pub fn freeze(mut self, from: impl CivilTime, until: impl CivilTime, reason: &str) -> Self {
+        let freeze = (from.civil(), until.civil(), reason.to_owned());
         self.freezes.push(freeze);
         self
     }
@@ -160,8 +173,8 @@ impl CalendarBuilder {
         })?;
         let mut freezes = self.dated_freezes(&zone)?;
         let mut holidays = Holidays::default();
-        for (date, name) in &self.days {
-            holidays.add(*date, name);
+        for (day, name) in &self.days {
+            holidays.add(read(day)?.date(), name);
         }
         for text in &self.icalendars {
             ical::read(text, &zone, &mut holidays, &mut freezes)
@@ -194,14 +207,19 @@ impl CalendarBuilder {
     }
 
     fn dated_freezes(&self, zone: &TimeZone) -> Result<Vec<Freeze>, Error> {
-        let freeze = |(from, until, reason): &(DateTime, DateTime, String)| {
+        let freeze = |(from, until, reason): &(Read, Read, String)| {
+            let (from, until) = (read(from)?, read(until)?);
             if until < from {
                 return Err(Error::Freeze {
                     reason: reason.clone(),
                 });
             }
-            Ok(Freeze::civil(zone, *from, *until, reason.clone()))
+            Ok(Freeze::civil(zone, from, until, reason.clone()))
         };
         self.freezes.iter().map(freeze).collect()
     }
+}
+
+fn read(time: &Read) -> Result<DateTime, Error> {
+    time.clone().map_err(|text| Error::Time { text })
 }

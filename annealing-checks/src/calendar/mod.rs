@@ -32,6 +32,7 @@ mod yearly;
 
 pub use builder::{CalendarBuilder, Error};
 pub use check::Calendar;
+pub use civil::CivilTime;
 pub use layer::CalendarLayer;
 pub use opening::Opening;
 pub use select::WindowLayer;

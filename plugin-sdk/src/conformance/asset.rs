@@ -1,5 +1,10 @@
 //! Laws of diffs and pushes, run against a plugin and its production.
 
+mod repairs;
+mod turndown;
+
+pub use repairs::ByHand;
+
 use std::{fmt, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;

@@ -25,6 +25,7 @@
 //! // No task has more than 50 requests in flight on average.
 //! let queue = Absolute::value("queue", of("http_requests_in_flight"))
 //!     .at_most(50.0)
+//!     .only(["shakespeare.v1.FrontendJob"])
 //!     .reading(metrics);
 //! ```
 //!
