@@ -100,6 +100,9 @@ pub enum SyncState {
         /// Other reason that holds it, such as a pause, a missing approval or a check. `None` means that there is none.
         #[serde(default)]
         why: Option<String>,
+        /// `true`: an operator has to act before the asset is pushed; `why` says how.
+        #[serde(default)]
+        awaits_person: bool,
     },
     /// The asset's own health check refused the pushed content.
     Unhealthy {

@@ -52,6 +52,8 @@ pub enum Waiting {
     Checks(Vec<Delay>),
     /// A diff or push failed, or the plugin's calls are held back; the text is the error.
     Failure(String),
+    /// Pushes succeed, and a diff finds the same change afterwards; the text says how often.
+    NotConverging(String),
     /// The push is blocked by another push or by a taken claim.
     Others {
         /// The blocking push or claim, as text.
@@ -153,6 +155,7 @@ impl Kernel {
     pub(super) fn waiting(&self, slot: SlotNo, wait: &Wait) -> Waiting {
         match wait {
             Wait::Backoff(why) => Waiting::Failure(why.clone()),
+            Wait::NotConverging(why) => Waiting::NotConverging(why.clone()),
             Wait::Delayed(delays, _) => Waiting::Checks(delays.clone()),
             Wait::Parked { why, behind } => Waiting::Others {
                 why: why.clone(),

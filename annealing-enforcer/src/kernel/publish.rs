@@ -223,6 +223,7 @@ impl Kernel {
             entry.set(flag::IN_SYNC | flag::REACHED, false);
         });
         self.observations.forget(slot);
+        self.census.contested.forget(slot);
         // R8, R16: a check under way has seen the asset at its former pin. Newer intent is left to R11.
         if self.settle_waits.is_checking()
             && trigger == Trigger::PinMoved

@@ -1,7 +1,7 @@
 //! Waits for the ownership of the partition: asks for it when it may have become free, without polling the store.
 
-use control_plane_runtime::Runtime;
-use control_plane_store::owner::{self, Acquire};
+use control_plane_runtime::{Outage, Runtime};
+use control_plane_store::owner::{self, Acquire, ProcessId};
 use futures::{
     FutureExt, StreamExt,
     channel::mpsc,
@@ -69,12 +69,21 @@ struct Acquisition<R> {
 impl<R: Runtime> Acquisition<R> {
     /// Asks for ownership until it is given.
     async fn acquire(mut self, partition: PartitionId) -> FencingToken {
-        let mut hinted = false;
+        let (mut hinted, mut outage) = (false, Outage::default());
+        let mut waits_for: Option<Option<ProcessId>> = None;
         loop {
-            hinted = match self.process_lease.acquire(&partition).await {
+            let asked = self.process_lease.acquire(&partition).await;
+            if asked.is_ok() {
+                outage.over(self.runtime.now().mono, "asking for ownership");
+            }
+            hinted = match asked {
                 Ok(Acquire::Acquired { token }) => return token,
                 Ok(Acquire::Held { by, look_again_at }) => {
-                    tracing::debug!(%partition, ?by, "another process owns the partition");
+                    if waits_for.as_ref() != Some(&by) {
+                        let owner = by.as_ref().map_or("unknown", ProcessId::as_str);
+                        tracing::info!(%partition, owner, "another process owns the partition; standing by to take it over");
+                        waits_for = Some(by);
+                    }
                     // The read after a hint may have been older than the hint: read once more soon.
                     let soon = self.process_lease.soon();
                     let until = if hinted {
@@ -90,7 +99,9 @@ impl<R: Runtime> Acquisition<R> {
                     false
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "failed to ask the store for ownership; trying again");
+                    if outage.failed(self.runtime.now().mono) {
+                        tracing::warn!(%error, "failed to ask the store for ownership; trying again until it answers");
+                    }
                     let soon = self.process_lease.soon();
                     self.hint_or(soon).await
                 }

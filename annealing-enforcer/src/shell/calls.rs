@@ -147,7 +147,10 @@ impl<R: Runtime> Calls<R> {
                 tracing::info!(asset = %intent.id(), incarnation = %intent.incarnation(), "the push was not started: its evidence or the lease has expired; diffing again first");
                 return not_started;
             }
-            tracing::info!(asset = %request.asset_id(), incarnation = %request.incarnation(), ?cause, turndown, "push");
+            // A follow-up goes on with a push that has its line.
+            if !continuation {
+                tracing::info!(asset = %request.asset_id(), incarnation = %request.incarnation(), ?cause, turndown, "push");
+            }
             let push = async |request| registered.change(request).await;
             let answer = call(stack, request, push, "push", plugin::Error::unknown).await;
             fenced(&events, token, answer.as_ref().err());

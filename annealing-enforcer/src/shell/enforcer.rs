@@ -16,6 +16,7 @@ use plugin_sdk::{
     service::{Checks, Stack},
 };
 use prodspec_model::PartitionId;
+use tracing::Instrument;
 
 use super::{
     ProcessLease,
@@ -90,14 +91,24 @@ impl<R: Runtime> Enforcer<R> {
     ///
     /// # Errors
     /// When the store is broken or cannot be read. Production is left as it is.
+    ///
+    /// All log lines of the partition, those of plugins, generation, rollouts and workflows included, are in the span
+    /// `partition` with the fields `partition` and `process`.
     pub async fn run(
         mut self,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), Error> {
-        let ended = self.until(drain::told(shutdown)).await;
-        self.phase.set(Phase::Elsewhere);
-        self.process_lease.leave(&self.partition).await;
-        ended
+        // Of the highest level, so that a filter that drops lines does not drop the process from those that it keeps.
+        let span = tracing::error_span!(
+            "partition", partition = %self.partition, process = %self.process_lease.process_id()
+        );
+        let run = async {
+            let ended = self.until(drain::told(shutdown)).await;
+            self.phase.set(Phase::Elsewhere);
+            self.process_lease.leave(&self.partition).await;
+            ended
+        };
+        run.instrument(span).await
     }
 
     async fn until(&mut self, mut shutdown: BoxFuture<'static, ()>) -> Result<(), Error> {

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use control_plane_runtime::Runtime;
+use control_plane_runtime::{Outage, Runtime};
 use control_plane_store::{
     Store,
     incarnations::{self, Incarnations},
@@ -313,8 +313,14 @@ impl<R: Runtime> Intent<R> {
     pub(super) async fn follow(self: Arc<Self>, events: UnboundedSender<Input>) {
         let mut hints = self.store.watch(self.incarnations.topic());
         let mut seen = IncarnationNo::default();
+        let mut outage = Outage::default();
         loop {
-            match self.newer_than(seen).await {
+            let newer = self.newer_than(seen).await;
+            let now = self.runtime.now().mono;
+            if newer.is_ok() {
+                outage.over(now, "reading the newest incarnation");
+            }
+            match newer {
                 Ok(Some(latest)) => {
                     seen = latest.no();
                     if events
@@ -325,9 +331,10 @@ impl<R: Runtime> Intent<R> {
                     }
                 }
                 Ok(None) => {}
-                Err(error) => {
+                Err(error) if outage.failed(now) => {
                     tracing::warn!(%error, "cannot read the newest incarnation; the last one stays in force");
                 }
+                Err(_) => {}
             }
             let hint = futures::future::select(hints.next(), self.runtime.sleep(LOOK_EVERY)).await;
             // The store is closed and gives no more hints: wait for the next look-up.

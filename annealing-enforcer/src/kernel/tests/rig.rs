@@ -20,7 +20,7 @@ pub(in crate::kernel) use plugin_sdk::testing::seal;
 use crate::{
     config::{Config, TypeConfig},
     kernel::{
-        Call, CheckCall, Command, Effects, Event, Interventions, Kernel, PushCall, Record,
+        Call, CheckCall, Command, Effects, Event, Interventions, Kernel, Notice, PushCall, Record,
         Recovered, Target,
     },
 };
@@ -81,6 +81,7 @@ pub(super) struct Rig {
     pub(super) recorded: u64,
     pub(super) feed: Vec<PinEvent>,
     pub(super) standings: Vec<(AssetId, Standing)>,
+    pub(super) notices: Vec<Notice>,
     /// The followed assets that the last step touched.
     pub(super) touched: BTreeSet<AssetId>,
     pub(super) config: Config,
@@ -142,6 +143,7 @@ impl Rig {
             recorded: 0,
             feed: Vec::new(),
             standings: Vec::new(),
+            notices: Vec::new(),
             touched: BTreeSet::new(),
             config,
             kinds,
@@ -167,6 +169,7 @@ impl Rig {
         self.calls.append(&mut out.calls);
         self.feed.append(&mut out.feed);
         self.standings.append(&mut out.standings);
+        self.notices.append(&mut out.notices);
         self.touched = std::mem::take(&mut out.touched);
         self.replies.extend(out.replies.drain(..));
         self.usages.extend(out.usages.drain(..));
@@ -314,6 +317,14 @@ impl Rig {
         self.checked(name, verdict);
         self.durable();
         self.push(name)
+    }
+
+    /// Finds the same difference again after a successful push: the asset waits for the effect to show, and is diffed once
+    /// more.
+    pub(super) fn differs_again(&mut self, name: &str) {
+        self.diffed(name, differs);
+        self.until_diff(name);
+        self.diffed(name, differs);
     }
 
     /// Lets a check observe `name`; the plugin gives `answer` if a diff is called.
