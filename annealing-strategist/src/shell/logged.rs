@@ -155,6 +155,7 @@ mod tests {
             watched: Duration::ZERO,
             unknown: None,
             idle: None,
+            removed_policy: None,
             history: Vec::new(),
         }
     }
