@@ -1,5 +1,5 @@
 //! The conformance suite (feature `testing`): checks that a backend keeps the guarantees of [`Store`]. Every backend
-//! has to pass it. [`record()`] checks a type of records.
+//! has to pass it. [`record()`] and [`words()`] check a type of records.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -16,7 +16,7 @@ mod commits;
 mod reads;
 mod record;
 
-pub use record::record;
+pub use record::{record, words};
 
 /// Creates stores of the backend under test.
 ///
