@@ -111,7 +111,7 @@ fn places(pointer: &str, value: &Value, enums: &[&str], found: &mut Vec<(String,
                 .zip(pointer)
                 .all(|(one, two)| one == "*" || one == two)
     };
-    if enums.iter().any(|pattern| fits(&pattern)) {
+    if enums.iter().any(fits) {
         let word = serde_json::json!({ "from_a_newer_version": { "at": 1 } });
         found.push((pointer.to_owned(), word));
         return;

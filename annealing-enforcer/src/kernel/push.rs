@@ -180,12 +180,14 @@ impl Kernel {
         };
         let slot = self.table.slot_mut(it.slot);
         slot.n += 1;
+        let kind = slot.kind;
         it.run = slot.n;
         let run = Run {
             slot: it.slot.bare(),
             n: slot.n,
             incarnation: it.incarnation.no(),
         };
+        self.table.fences.raise(it.slot, run.n);
         it.phase = Phase::Pushing;
         it.advance();
         let begin_by = match continuation {
@@ -193,7 +195,6 @@ impl Kernel {
             true => it.call_until,
             false => begin_by,
         };
-        let kind = slot.kind;
         self.schedule.set(it.call_until, at, it.generation);
         let known = self.table.known(it.slot);
         let asset = known
@@ -206,6 +207,7 @@ impl Kernel {
         out.calls.push(Call::Push(PushCall {
             target: Target {
                 run,
+                fence: run.n,
                 plugin: kind,
                 asset,
                 incarnation: it.incarnation.clone(),

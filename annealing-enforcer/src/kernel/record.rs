@@ -1,7 +1,7 @@
 //! Records: the settled state, the records of assets, and decisions.
 
 use control_plane_store::records::{
-    AssetRecord, Decision, OpenPush, Outcome, ReliedOn, Settled, Unhealthy, excerpt,
+    AssetRecord, Decision, Floor, OpenPush, Outcome, ReliedOn, Settled, Unhealthy, excerpt,
 };
 use plugin_sdk::{Delay, Now};
 use prodspec_model::{AssetId, Digest, addons::DependsOn};
@@ -82,7 +82,14 @@ impl Kernel {
             }
             let no = self.table.latest().no();
             self.ledger.set_floor(no);
-            self.record(Record::Floor(no), out);
+            let types = self.registered_types();
+            self.record(
+                Record::Floor(Floor {
+                    incarnation: no,
+                    types,
+                }),
+                out,
+            );
             return;
         }
         for slot in self.ledger.take_quiet_batch(now.mono) {
@@ -127,6 +134,14 @@ impl Kernel {
         let it = self.attempts.at(entry.attempt);
         let open = it.filter(|_| entry.in_flight());
         let open = open.map(|it| self.open_push(now, it));
+        if let Some(kept) = self.ledger.kept(slot) {
+            return AssetRecord {
+                open,
+                edges: self.edges.of(id),
+                claims: it.map(|it| it.claims.clone()).unwrap_or_default(),
+                ..kept.clone()
+            };
+        }
         AssetRecord {
             settled,
             drifted,

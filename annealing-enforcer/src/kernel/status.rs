@@ -45,7 +45,7 @@ pub struct Status {
     pub held: BTreeMap<AssetId, String>,
     /// Pushes of unknown outcome: they may still be under way.
     pub unknown: Vec<UnknownPush>,
-    /// Orphans: assets that left intent without a turndown and are left alone.
+    /// Orphans: assets that left intent without a turndown, or whose type has no plugin any more. They are left alone.
     pub orphans: Vec<AssetId>,
     /// Assets that the newest incarnation and production have, and that are left alone until their rollout reaches
     /// them: they came back into intent, or their rollout went back.

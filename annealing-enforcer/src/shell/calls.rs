@@ -119,6 +119,7 @@ impl<R: Runtime> Calls<R> {
                     plugin,
                     asset,
                     incarnation,
+                    ..
                 },
             cause,
             change,
@@ -161,7 +162,11 @@ impl<R: Runtime> Calls<R> {
 
     fn diff_request(&self, target: &Target) -> DiffRequest {
         let intent = self.intent(target.incarnation.clone(), target.asset.clone());
-        DiffRequest::new(intent, self.token, target.run)
+        let run = Run {
+            n: target.fence,
+            ..target.run
+        };
+        DiffRequest::new(intent, self.token, run)
     }
 
     fn intent(&self, incarnation: Incarnation, asset: Asset) -> AssetIntent {

@@ -189,7 +189,7 @@ impl<R: Runtime> Enforcer<R> {
         beside: Vec<AbortHandle>,
         shutdown: &mut BoxFuture<'static, ()>,
     ) -> Result<End, Error> {
-        let (recovered, watch) = match self.recover(&mut asked, shutdown).await? {
+        let (recovered, watch) = match self.recover(token, &mut asked, shutdown).await? {
             Ok(recovered) => recovered,
             Err(end) => return Ok(end),
         };
@@ -226,6 +226,7 @@ impl<R: Runtime> Enforcer<R> {
     /// Commands that arrive meanwhile are appended to `asked`.
     async fn recover(
         &mut self,
+        token: FencingToken,
         asked: &mut Vec<Input>,
         shutdown: &mut BoxFuture<'static, ()>,
     ) -> Result<Result<(Recovered, intent::Intent<R>), End>, Error> {
@@ -237,7 +238,15 @@ impl<R: Runtime> Enforcer<R> {
             Rewrites::default(),
         );
         self.phase.set(Phase::Starting);
-        let mut recovery = Box::pin(intent.recover()).fuse();
+        // A command that its caller gave up before this process owned the partition may have been given to another one.
+        asked.retain(|input| !input.is_given_up());
+        let intent = intent.patient();
+        let first = self.first_incarnation(token, &intent, asked, shutdown);
+        let newest = match first.await? {
+            Ok(newest) => newest,
+            Err(end) => return Ok(Err(end)),
+        };
+        let mut recovery = Box::pin(intent.recover(newest)).fuse();
         loop {
             futures::select_biased! {
                 () = shutdown.fuse() => return Ok(Err(End::Shutdown)),

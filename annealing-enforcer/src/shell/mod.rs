@@ -9,6 +9,7 @@ mod blocked;
 mod build;
 mod calls;
 mod drain;
+mod early;
 mod enforcer;
 mod error;
 mod feed;

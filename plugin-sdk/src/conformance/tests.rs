@@ -151,7 +151,7 @@ fn mock_check_keeps_the_laws() {
 }
 
 /// A plugin with one fault, over production in memory.
-struct Faulty(InMemoryProduction, Fault);
+struct Faulty(InMemoryProduction, Fault, std::sync::Mutex<Option<u32>>);
 
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
@@ -160,6 +160,7 @@ enum Fault {
     UnknownIsInSync,
     NeverDone,
     RefusesPlans,
+    RefusesEqualNumbers,
 }
 
 #[async_trait]
@@ -170,6 +171,11 @@ impl AssetPlugin for Faulty {
         }
         if self.1 == Fault::RefusesPlans && request.token == FencingToken(0) {
             return Err(plugin::Error::fenced("an older owner"));
+        }
+        if self.1 == Fault::RefusesEqualNumbers
+            && self.2.lock().unwrap().replace(request.run.n) == Some(request.run.n)
+        {
+            return Err(plugin::Error::permanent("this number was there already"));
         }
         let id = request.asset_id().clone();
         let payload = request.reader().asset(&id)?.payload_json().to_owned();
@@ -202,14 +208,24 @@ fn every_fault_of_an_asset_plugin_is_reported() {
         ),
         (Fault::NeverDone, "a push ends"),
     ] {
-        let plugin = Faulty(InMemoryProduction::new(), fault);
+        let plugin = Faulty(InMemoryProduction::new(), fault, Default::default());
         let broken = block_on(AssetSuite::new().run(&plugin, &intent));
         assert_eq!(broken.unwrap_err().law(), law);
     }
-    let plugin = Faulty(InMemoryProduction::new(), Fault::RefusesPlans);
-    let broken = block_on(AssetSuite::new().guarded().run(&plugin, &intent));
-    let law = "the diff of a plan, whose token is 0, is answered";
-    assert_eq!(broken.unwrap_err().law(), law);
+    for (fault, law) in [
+        (
+            Fault::RefusesPlans,
+            "the diff of a plan, whose token is 0, is answered",
+        ),
+        (
+            Fault::RefusesEqualNumbers,
+            "a diff of valid intent succeeds",
+        ),
+    ] {
+        let plugin = Faulty(InMemoryProduction::new(), fault, Default::default());
+        let broken = block_on(AssetSuite::new().guarded().run(&plugin, &intent));
+        assert_eq!(broken.unwrap_err().law(), law);
+    }
 }
 
 #[test]

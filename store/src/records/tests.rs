@@ -53,6 +53,13 @@ fn asset_record() -> AssetRecord {
     }
 }
 
+fn floor(no: u32) -> Floor {
+    Floor {
+        incarnation: IncarnationNo(no),
+        types: [TypeName::new("jobs.v1.Job").unwrap()].into(),
+    }
+}
+
 fn approval() -> Approval {
     let used = Used {
         at: Timestamp::MIN,
@@ -112,11 +119,7 @@ fn old_and_new_versions_take_turns_on_every_record() {
         edges: vec![Edge::order(id())],
     };
     conformance::record(&orphaned, &closed);
-    let floor = Floor {
-        incarnation: NO,
-        types: [TypeName::new("jobs.v1.Job").unwrap()].into(),
-    };
-    conformance::record(&floor, &[]);
+    conformance::record(&floor(1), &[]);
     conformance::record(&Taken { incarnation: NO }, &[]);
     conformance::record(&GroupHead { incarnation: NO }, &[]);
     conformance::record(&Pin::At(NO, Cause::Rollback), &[""]);
@@ -195,10 +198,6 @@ fn r5_unknown_word_at_any_place_of_any_record_is_read_and_kept() {
 
 #[test]
 fn r5_record_that_goes_on_keeps_unknown_fields() {
-    let floor = |no| Floor {
-        incarnation: IncarnationNo(no),
-        types: Default::default(),
-    };
     goes_on(&floor(1), floor(2));
     goes_on(
         &Taken { incarnation: NO },

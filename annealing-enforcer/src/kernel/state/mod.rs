@@ -5,6 +5,7 @@ pub(super) mod breaker;
 pub(super) mod census;
 pub(super) mod contested;
 pub(super) mod edges;
+pub(super) mod fences;
 pub(super) mod followed;
 pub(super) mod holds;
 mod index;

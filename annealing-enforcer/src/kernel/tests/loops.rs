@@ -8,6 +8,7 @@ use plugin_sdk::{
 };
 
 use super::rig::{Rig, delay, differs, id, kind, seal, thing};
+use super::takeover::at_floor;
 use crate::{
     config::Config,
     kernel::{Branch, Event, Notice, Record, Recovered, Waiting, state::slot::Slot},
@@ -317,12 +318,12 @@ fn assets_settled_without_a_push_are_recorded_in_one_record() {
         rig.in_sync(&format!("a{n}"));
     }
     assert!(
-        matches!(rig.records[..], [Record::Taken(_), Record::Floor(no)] if no == rig.latest.no()),
+        matches!(rig.records[..], [Record::Taken(_), Record::Floor(ref floor)] if floor.incarnation == rig.latest.no()),
         "{:?}",
         rig.records
     );
     let mut recovered = Recovered::nothing(seal(Some(&rig.latest), vec![thing("a3", 2)], &[]));
-    recovered.floor = Some(rig.latest.clone());
+    recovered.floor = Some(at_floor(&rig.latest, &rig.kinds));
     let now = rig.now;
     let mut next = Rig::recover(
         Config::default(),
