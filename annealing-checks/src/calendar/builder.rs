@@ -46,11 +46,14 @@ pub enum Error {
         /// The reason of the freeze, as given.
         reason: String,
     },
-    /// The iCalendar text cannot be parsed, or uses something that calendars do not support.
-    #[error("the iCalendar text cannot be used: {why}; correct it, or list its days one by one")]
+    /// An iCalendar text cannot be parsed, or uses something that calendars do not support.
+    #[error(
+        "the iCalendar text cannot be used: {}; correct it, or list its days one by one",
+        problems.join("; ")
+    )]
     ICalendar {
-        /// Description of the error and its position.
-        why: String,
+        /// Everything that is wrong in the first text that has a problem, each with its line.
+        problems: Vec<String>,
     },
 }
 
@@ -134,8 +137,12 @@ impl CalendarBuilder {
         self
     }
 
-    /// Adds the events of an iCalendar text. All-day events, which may last several days and recur yearly, become
-    /// holidays. Events with times become freezes.
+    /// Adds the events of an iCalendar text (RFC 5545). All-day events, which may last several days and recur yearly,
+    /// become holidays. Events with times become freezes. Cancelled events count as if they were not there; transparent
+    /// ones count, because nearly all calendars of holidays have them.
+    ///
+    /// A text is read whole or refused: recurrences other than yearly ones, components other than events, time zones and
+    /// alarms, and properties that no standard knows and that do not begin with `X-` are refused, each with its line.
     pub fn icalendar(mut self, text: &str) -> Self {
         self.icalendars.push(text.to_owned());
         self
@@ -178,7 +185,7 @@ impl CalendarBuilder {
         }
         for text in &self.icalendars {
             ical::read(text, &zone, &mut holidays, &mut freezes)
-                .map_err(|why| Error::ICalendar { why })?;
+                .map_err(|problems| Error::ICalendar { problems })?;
         }
         let freezes = Freezes::new(freezes);
         Ok(Calendar {

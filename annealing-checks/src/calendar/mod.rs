@@ -19,6 +19,7 @@
 mod builder;
 mod check;
 mod civil;
+mod digits;
 mod freezes;
 mod holidays;
 mod ical;
