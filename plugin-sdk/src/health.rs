@@ -291,7 +291,8 @@ impl Series {
 #[async_trait]
 pub trait MetricSource: Send + Sync + 'static {
     /// Reads every series that matches, with its samples in the window. No series, or only series without samples,
-    /// means that there is no data.
+    /// means that there is no data. Windows of the past are read, too: the hour before a window tells whether a counter
+    /// appeared in it (R106).
     ///
     /// # Errors
     /// If the metrics cannot be read.
