@@ -63,6 +63,7 @@ pub async fn run<F: Factory>(factory: &F) {
     reads::answers_are_in_the_order_of_the_keys(&*shared(factory).await).await;
     reads::scans_page_through(&*shared(factory).await).await;
     reads::pages_end_when_large(&*shared(factory).await).await;
+    reads::reads_see_what_was_acknowledged(&*shared(factory).await).await;
     reads::reads_are_snapshots(shared(factory).await).await;
     reads::keys_are_ordered_by_bytes(&*shared(factory).await).await;
     reads::watchers_get_hints(&*shared(factory).await).await;

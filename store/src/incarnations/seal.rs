@@ -62,6 +62,7 @@ impl<S: Store + ?Sized> Incarnations<S> {
             version,
         };
         self.remember(head.no, incarnation.snapshot());
+        self.lock().sealed = Some(head.no);
         Ok(head)
     }
 
