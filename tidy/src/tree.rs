@@ -28,7 +28,7 @@ const NOT_OURS: [&str; 2] = ["target", "state"];
 /// Extensions of text files.
 const TEXTS: [&str; 7] = ["rs", "toml", "md", "yaml", "json", "sh", "js"];
 /// Text files without an extension.
-const SCRIPTS: [&str; 1] = [".ci/run"];
+const SCRIPTS: [&str; 4] = [".ci/run", ".ci/test", ".ci/quick", ".ci/packages"];
 
 impl Tree {
     /// Reads the repository that contains this crate.

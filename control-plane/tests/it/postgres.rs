@@ -26,6 +26,7 @@ async fn process(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r50_second_process_takes_over_from_one_that_died_and_enforces_the_newest_intent() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     let (text, production) = (
         Text::new("services: {eu: {size: 1}}"),
@@ -54,6 +55,7 @@ async fn r50_second_process_takes_over_from_one_that_died_and_enforces_the_newes
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r50_server_that_restarts_is_survived_and_what_was_edited_meanwhile_is_enforced() {
+    testing_postgres::needs_postgresql!();
     let server = Server::start();
     let database = server.database();
     let (text, production) = (

@@ -51,8 +51,8 @@ fn without_label(mut object: Value) -> Value {
 /// The oldest minor version of kubectl 1 whose streams are the reference: older ones read some of them otherwise.
 const STREAMS_SINCE: u64 = 25;
 
-/// Whether a `kubectl` of this minor version or a newer one is installed. If not, a test that needs it ends.
-fn is_installed(since: u64) -> bool {
+/// The minor version of the `kubectl` that is installed; 0 if it does not say.
+fn minor_version() -> u64 {
     let version = Command::new("kubectl")
         .args(["version", "--client", "-o", "json"])
         .output();
@@ -60,13 +60,7 @@ fn is_installed(since: u64) -> bool {
         serde_json::from_slice(&it.stdout).unwrap_or_default()
     });
     let minor = version["clientVersion"]["minor"].as_str().unwrap_or("");
-    let minor = minor.trim_end_matches('+').parse();
-    let fits = minor.is_ok_and(|minor: u64| minor >= since);
-    if !fits {
-        let mut out = std::io::stderr();
-        writeln!(out, "skipped: kubectl 1.{since} or newer is not installed").unwrap();
-    }
-    fits
+    minor.trim_end_matches('+').parse().unwrap_or(0)
 }
 
 fn object(name: usize, content: &str) -> String {
@@ -118,25 +112,22 @@ fn compare_objects(taken: &[String]) -> Result<(), TestCaseError> {
 }
 
 fn check(cases: u32, contents: impl Strategy<Value = Vec<String>>) {
-    if is_installed(0) {
-        let more = std::env::var("KUBECTL_CASES").ok();
-        let cases = more.and_then(|more| more.parse().ok()).unwrap_or(cases);
-        let config = ProptestConfig {
-            cases,
-            failure_persistence: None,
-            ..ProptestConfig::default()
-        };
-        TestRunner::new(config)
-            .run(&contents, |contents| compare(&contents))
-            .unwrap();
-    }
+    testing_programs::needs!("kubectl", "kubernetes-client");
+    let more = std::env::var("KUBECTL_CASES").ok();
+    let cases = more.and_then(|more| more.parse().ok()).unwrap_or(cases);
+    let config = ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    TestRunner::new(config)
+        .run(&contents, |contents| compare(&contents))
+        .unwrap();
 }
 
 #[test]
 fn r45_kubernetes_corpus_is_read_as_kubectl_reads_it() {
-    if !is_installed(0) {
-        return;
-    }
+    testing_programs::needs!("kubectl", "kubernetes-client");
     let corpus: Vec<String> = CORPUS.iter().map(|content| (*content).to_owned()).collect();
     for content in &corpus {
         assert!(ours(&object(0, content)).is_some(), "refused: {content}");
@@ -152,8 +143,9 @@ fn r45_kubernetes_corpus_is_read_as_kubectl_reads_it() {
 
 #[test]
 fn r45_kubernetes_streams_are_read_as_kubectl_reads_them() {
-    if !is_installed(STREAMS_SINCE) {
-        return;
+    testing_programs::needs!("kubectl", "kubernetes-client");
+    if minor_version() < STREAMS_SINCE {
+        return testing_programs::skip(&format!("kubectl 1.{STREAMS_SINCE} or newer"), None);
     }
     for text in STREAMS {
         let [ours, theirs] = [ours(text).ok_or_else(String::new), kubectl(text)]
@@ -211,9 +203,7 @@ fn r45_kubernetes_syntax_is_read_as_kubectl_reads_it() {
 
 #[test]
 fn r45_kubernetes_separators_are_read_as_kubectl_reads_them() {
-    if !is_installed(0) {
-        return;
-    }
+    testing_programs::needs!("kubectl", "kubernetes-client");
     let line = select(vec![
         "---\n",
         "---\n",

@@ -14,4 +14,31 @@
 mod programs;
 mod server;
 
+pub use programs::is_installed;
 pub use server::{Database, Server};
+
+/// Ends the calling test as skipped if PostgreSQL is not installed. The test has to return `()`.
+///
+/// ```
+/// fn test_that_reads_a_database() {
+///     testing_postgres::needs_postgresql!();
+///     let database = testing_postgres::Server::shared().database();
+/// }
+/// test_that_reads_a_database();
+/// ```
+#[macro_export]
+macro_rules! needs_postgresql {
+    () => {
+        if !$crate::is_installed() {
+            return $crate::skip();
+        }
+    };
+}
+
+/// Prints that the calling test is skipped because PostgreSQL is missing.
+///
+/// # Panics
+/// As [`testing_programs::skip`].
+pub fn skip() {
+    testing_programs::skip("PostgreSQL", Some("postgresql"));
+}

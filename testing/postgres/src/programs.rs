@@ -12,6 +12,11 @@ const INSTALLED: &str = "/usr/lib/postgresql";
 /// What a test says that finds no programs.
 const MISSING: &str = "PostgreSQL is not installed; run `apt-get install postgresql`, which is Debian's package of it";
 
+/// Whether the programs of any version are installed.
+pub fn is_installed() -> bool {
+    newest(Path::new(INSTALLED)).is_some()
+}
+
 /// The programs of one version of PostgreSQL.
 #[derive(Debug)]
 pub(crate) struct Programs {

@@ -24,6 +24,7 @@ const LOOKS: usize = 2_000;
 /// A private server. It is stopped, and its data deleted, when this is dropped.
 ///
 /// ```
+/// testing_postgres::needs_postgresql!();
 /// let server = testing_postgres::Server::shared();
 /// let database = server.database();
 /// database.run("create table jobs (name text); insert into jobs values ('web')");
@@ -274,6 +275,7 @@ mod tests {
 
     #[test]
     fn data_survives_a_stop_and_the_files_are_deleted_in_the_end() {
+        crate::needs_postgresql!();
         let server = Server::start();
         let database = server.database();
         database.run("create table t (n int); insert into t values (1)");
@@ -304,6 +306,7 @@ mod tests {
 
     #[test]
     fn tests_at_the_same_time_share_a_server_and_have_databases_of_their_own() {
+        crate::needs_postgresql!();
         let one = Server::shared();
         let two = Server::shared();
         assert!(Arc::ptr_eq(&one, &two));

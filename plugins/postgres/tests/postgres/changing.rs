@@ -17,6 +17,7 @@ const COUNTED: &str = "create table changes (n bigint); insert into changes valu
 
 #[tokio::test]
 async fn r43_source_keeps_the_laws_of_sources() {
+    testing_postgres::needs_postgresql!();
     for token in [false, true] {
         let (database, mut source) = services();
         database.run(COUNTED);
@@ -42,6 +43,7 @@ async fn r43_source_keeps_the_laws_of_sources() {
 
 #[tokio::test]
 async fn r43_unchanged_rows_are_the_same_documents() {
+    testing_postgres::needs_postgresql!();
     let (database, source) = services();
     let before = source.read().await.unwrap();
     assert_eq!(
@@ -69,6 +71,7 @@ async fn r43_unchanged_rows_are_the_same_documents() {
 
 #[tokio::test]
 async fn r43_rows_are_not_read_while_the_token_is_the_same() {
+    testing_postgres::needs_postgresql!();
     let (database, source) = services();
     database.run("create table version (v text); insert into version values ('one')");
     let source = source.change_token("select v from version;");
@@ -101,6 +104,7 @@ async fn r43_rows_are_not_read_while_the_token_is_the_same() {
 
 #[tokio::test]
 async fn notifications_and_lost_connections_are_hints() {
+    testing_postgres::needs_postgresql!();
     let server: Own = Server::start();
     let database = server.database();
     let source = of(&database).listen("changed");
@@ -184,6 +188,7 @@ async fn follow(database: &Database, steps: &[(Step, bool)]) {
 
 #[test]
 fn r43_delta_of_a_table_equals_a_whole_reading() {
+    testing_postgres::needs_postgresql!();
     let (database, _) = services();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -13,6 +13,7 @@ fn one(database: &Database, sql: &str) -> Postgres {
 
 #[tokio::test]
 async fn all_problems_of_all_queries_are_reported_with_their_place() {
+    testing_postgres::needs_postgresql!();
     let (database, source) = services();
     let source = source
         .query(Query::new(
@@ -48,6 +49,7 @@ async fn all_problems_of_all_queries_are_reported_with_their_place() {
 
 #[tokio::test]
 async fn keys_that_are_missing_null_or_shared_are_refused_by_name() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     let cases = [
         (
@@ -89,6 +91,7 @@ async fn keys_that_are_missing_null_or_shared_are_refused_by_name() {
 
 #[tokio::test]
 async fn r45_values_that_json_cannot_hold_are_refused_with_row_and_column() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     let cases = [
         ("'NaN'::float8", "NaN is no finite number"),
@@ -121,6 +124,7 @@ async fn r45_values_that_json_cannot_hold_are_refused_with_row_and_column() {
 
 #[tokio::test]
 async fn queries_that_write_or_have_parameters_are_refused() {
+    testing_postgres::needs_postgresql!();
     let (database, _) = services();
     database.run(
         "create function writes() returns int language sql as $$ insert into services values ('x', 1) returning 1 $$",
@@ -140,6 +144,7 @@ async fn queries_that_write_or_have_parameters_are_refused() {
 
 #[tokio::test]
 async fn limits_and_deadline_are_kept() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     let many = "select n as k from generate_series(1, 1000000) n";
     let few = Limits {
@@ -169,6 +174,7 @@ async fn limits_and_deadline_are_kept() {
 
 #[tokio::test]
 async fn dropped_readings_end_on_the_server_too() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     let slow =
         one(&database, "select 'a' as k, pg_sleep(1000)::text").deadline(Duration::from_secs(600));
@@ -189,6 +195,7 @@ async fn dropped_readings_end_on_the_server_too() {
 
 #[tokio::test]
 async fn lost_servers_are_connected_to_by_the_next_reading() {
+    testing_postgres::needs_postgresql!();
     let server: Own = Server::start();
     let database = server.database();
     let source = one(&database, "select 'a' as k");
@@ -206,6 +213,7 @@ async fn lost_servers_are_connected_to_by_the_next_reading() {
 
 #[tokio::test]
 async fn passwords_are_used_and_never_shown() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     database.run("drop role if exists locked; create role locked login password 'right-secret'");
     let source = Postgres::new("intent", &database.url_of("locked")).query(Query::new(
@@ -230,6 +238,7 @@ async fn passwords_are_used_and_never_shown() {
 
 #[tokio::test]
 async fn wrong_settings_are_problems_of_each_reading() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     let twice = one(&database, "select 'a' as k").query(Query::new("q", ["k"], "select 'b' as k"));
     assert!(

@@ -6,6 +6,7 @@ use super::*;
 
 #[tokio::test]
 async fn rows_are_documents_known_by_their_key() {
+    testing_postgres::needs_postgresql!();
     let (_database, source) = services();
     let reading = source.read().await.unwrap();
     let expected = [
@@ -23,6 +24,7 @@ async fn rows_are_documents_known_by_their_key() {
 
 #[tokio::test]
 async fn keys_have_several_columns_and_lists_their_order() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     let rows = "(values (2, 'b'), (10, 'a'), (2, 'B')) as t (n, s)";
     let rows = format!("select * from {rows} -- all of them");
@@ -41,6 +43,7 @@ async fn keys_have_several_columns_and_lists_their_order() {
 
 #[tokio::test]
 async fn r45_values_of_every_supported_type_are_exact() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     database.run(
         r#"create type size as enum ('small', 'large');
@@ -75,6 +78,7 @@ async fn r45_values_of_every_supported_type_are_exact() {
 
 #[tokio::test]
 async fn r44_all_queries_see_one_snapshot() {
+    testing_postgres::needs_postgresql!();
     let (database, _) = services();
     // The first query lasts until another transaction has committed a change, which the second must not see.
     database.run(

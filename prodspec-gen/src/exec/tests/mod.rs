@@ -71,18 +71,6 @@ fn values(documents: &[Document]) -> Vec<serde_json::Value> {
     documents.iter().map(value).collect()
 }
 
-/// Whether a tool of a recipe is installed. CI has to install the `required` ones.
-fn is_installed(tool: &str, required: bool) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).any(|directory| directory.join(tool).exists());
-    if !found {
-        let in_ci = std::env::var_os("CI").is_some();
-        assert!(!(required && in_ci), "CI has to install `{tool}`");
-        println!("skipped: `{tool}` is not installed");
-    }
-    found
-}
-
 /// Writes files, and the directories that they are in.
 fn write_all(dir: &Path, files: &[(&str, &str)]) {
     for (name, text) in files {

@@ -3,7 +3,7 @@
 use plugin_sdk::Reading;
 use serde_json::json;
 
-use super::{Exec, Program, is_installed, read, refused, values, write_all};
+use super::{Exec, Program, read, refused, values, write_all};
 
 fn config_map(name: &str, replicas: &str) -> String {
     format!(
@@ -13,9 +13,7 @@ fn config_map(name: &str, replicas: &str) -> String {
 
 #[tokio::test]
 async fn r46_kustomize_recipe_reads_an_overlay_and_notices_a_change_of_its_base() {
-    if !is_installed("kubectl", true) {
-        return;
-    }
+    testing_programs::needs!("kubectl", "kubernetes-client");
     let dir = tempfile::tempdir().unwrap();
     let files = [
         (
@@ -96,9 +94,7 @@ async fn r46_kustomize_recipe_refuses_bases_that_are_not_declared() {
 
 #[tokio::test]
 async fn r46_jsonnet_recipe_reads_one_document_for_each_item() {
-    if !is_installed("jsonnet", true) {
-        return;
-    }
+    testing_programs::needs!("jsonnet", "jsonnet");
     let dir = tempfile::tempdir().unwrap();
     let files = [
         (
@@ -130,9 +126,7 @@ async fn r46_jsonnet_recipe_reads_one_document_for_each_item() {
 
 #[tokio::test]
 async fn r46_helm_recipe_reads_a_chart_with_its_values() {
-    if !is_installed("helm", false) {
-        return;
-    }
+    testing_programs::needs!("helm");
     let dir = tempfile::tempdir().unwrap();
     let files = [
         (
@@ -163,9 +157,7 @@ async fn r46_helm_recipe_reads_a_chart_with_its_values() {
 
 #[tokio::test]
 async fn r46_cue_recipe_reads_the_value_of_a_package() {
-    if !is_installed("cue", false) {
-        return;
-    }
+    testing_programs::needs!("cue");
     let dir = tempfile::tempdir().unwrap();
     let files = [
         (

@@ -17,6 +17,7 @@ const RECORD: &str = "create table control_plane.seen (isolation text, durable t
 
 #[tokio::test]
 async fn r50_commits_are_serializable_and_durable_whatever_the_configuration_says() {
+    testing_postgres::needs_postgresql!();
     let server = Server::start();
     let database = server.database();
     let of_the_database = "do $$ begin execute format('alter database %I set synchronous_commit = off', \
@@ -45,6 +46,7 @@ async fn r50_commits_are_serializable_and_durable_whatever_the_configuration_say
 
 #[tokio::test]
 async fn r50_commits_wait_for_standbys_where_the_server_asks_for_it() {
+    testing_postgres::needs_postgresql!();
     let server = Server::start();
     server.configure("synchronous_commit", "remote_apply");
     let database = server.database();
@@ -57,6 +59,7 @@ async fn r50_commits_wait_for_standbys_where_the_server_asks_for_it() {
 
 #[tokio::test]
 async fn r50_server_that_does_not_sync_is_refused() {
+    testing_postgres::needs_postgresql!();
     let server = Server::start();
     let database = server.database();
     let store = PostgresStore::connect(&database.url()).await.unwrap();
@@ -87,6 +90,7 @@ async fn r50_server_that_does_not_sync_is_refused() {
 /// Room for the connection that listens, one for commits and one for reads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r50_call_waits_for_a_session_while_the_server_has_no_room() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     let role = format!("narrow_{}", database.url().len());
     database.run(&format!("create role {role} login connection limit 3"));

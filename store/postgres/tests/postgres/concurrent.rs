@@ -30,6 +30,7 @@ fn attempts(messages: &[(char, Vec<u8>)], batch: &Batch) -> (usize, bool) {
 
 #[tokio::test]
 async fn r50_serialization_failure_is_repeated_under_the_same_id() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     let proxy = Proxy::before(&database);
     let store = PostgresStore::connect(&proxy.url()).await.unwrap();
@@ -51,6 +52,7 @@ async fn r50_serialization_failure_is_repeated_under_the_same_id() {
 
 #[tokio::test]
 async fn r50_deadlock_is_repeated_under_the_same_id() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     let proxy = Proxy::before(&database);
     let store = PostgresStore::connect(&proxy.url()).await.unwrap();
@@ -76,6 +78,7 @@ async fn r50_deadlock_is_repeated_under_the_same_id() {
 
 #[tokio::test]
 async fn r50_commit_that_always_loses_is_given_up_and_may_be_submitted_again() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     let store = store(&database).await;
     database.run(
@@ -95,6 +98,7 @@ async fn r50_commit_that_always_loses_is_given_up_and_may_be_submitted_again() {
 
 #[tokio::test]
 async fn r50_second_process_fences_the_first_off_by_the_version_of_the_owner() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     let (one, two) = (store(&database).await, store(&database).await);
     let first = Batch::new()
@@ -122,6 +126,7 @@ async fn r50_second_process_fences_the_first_off_by_the_version_of_the_owner() {
 /// either become visible or failed: it would read a state that the former owner still changes.
 #[tokio::test]
 async fn r50_takeover_waits_for_a_commit_that_relies_on_the_owner() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     let (one, two) = (store(&database).await, store(&database).await);
     let first = one
@@ -152,6 +157,7 @@ async fn r50_takeover_waits_for_a_commit_that_relies_on_the_owner() {
 
 #[tokio::test]
 async fn r50_partitions_commit_side_by_side() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     let store = store(&database).await;
     let owners = Batch::new().put("owner/a", "1").put("owner/b", "1");
@@ -177,6 +183,7 @@ async fn r50_partitions_commit_side_by_side() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn old_batches_are_forgotten_and_the_newest_4096_are_not() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     let (store, idle) = (store(&database).await, store(&database).await);
     idle.commit(Batch::new().put("idle", "1")).await.unwrap();
@@ -209,6 +216,7 @@ async fn old_batches_are_forgotten_and_the_newest_4096_are_not() {
 /// A range is deleted while another commit, which relies on what the first one changes, puts a key into it.
 #[tokio::test]
 async fn r50_key_put_into_a_range_that_is_deleted_leaves_a_serial_order() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     let (one, two) = (store(&database).await, store(&database).await);
     for turn in 0..50 {

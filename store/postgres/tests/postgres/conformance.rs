@@ -38,6 +38,7 @@ impl Factory for Databases {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn conforms() {
+    testing_postgres::needs_postgresql!();
     let databases = Databases {
         server: Server::start(),
         made: Mutex::default(),
@@ -47,6 +48,7 @@ async fn conforms() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commits_of_many_processes_are_each_counted_once() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     let count = |store: PostgresStore| async move {
         for _ in 0..25 {

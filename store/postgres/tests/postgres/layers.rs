@@ -31,6 +31,7 @@ async fn store(database: &Database) -> Arc<PostgresStore> {
 
 #[tokio::test]
 async fn r50_second_process_takes_a_partition_over_from_one_that_is_silent() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     let (one, two) = (store(&database).await, store(&database).await);
     let partition: PartitionId = "shop".parse().unwrap();
@@ -110,6 +111,7 @@ fn incarnation(no: IncarnationNo, before: Option<&Incarnation>) -> Incarnation {
 
 #[tokio::test]
 async fn incarnations_that_one_process_seals_are_those_that_another_one_reads() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     let partition: PartitionId = "shop".parse().unwrap();
     let sealer = Incarnations::new(store(&database).await, partition.clone());

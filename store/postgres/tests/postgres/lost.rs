@@ -23,6 +23,7 @@ fn is_unknown<T>(result: &Result<T, CommitError>) -> bool {
 
 #[tokio::test]
 async fn r50_connection_lost_in_commit_is_unknown_and_the_batch_is_applied_once() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     let proxy = Proxy::before(&database);
     let store = PostgresStore::connect(&proxy.url()).await.unwrap();
@@ -53,6 +54,7 @@ async fn r50_connection_lost_in_commit_is_unknown_and_the_batch_is_applied_once(
 
 #[tokio::test]
 async fn r50_session_ended_in_commit_is_unknown_and_nothing_stays_locked() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     let store = PostgresStore::connect(&database.url()).await.unwrap();
     store.commit(Batch::new().put("a", "1")).await.unwrap();
@@ -75,6 +77,7 @@ async fn r50_session_ended_in_commit_is_unknown_and_nothing_stays_locked() {
 /// The batch is submitted again while its first submission still runs on the server, without its client.
 #[tokio::test]
 async fn r50_batch_submitted_again_during_its_first_submission_is_applied_once() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     let store = PostgresStore::connect(&database.url()).await.unwrap();
     let mut rival = Rival::of(&database).await;
@@ -96,6 +99,7 @@ async fn r50_batch_submitted_again_during_its_first_submission_is_applied_once()
 
 #[tokio::test]
 async fn r50_server_that_is_down_is_unavailable_and_acknowledged_commits_survive() {
+    testing_postgres::needs_postgresql!();
     let server = Server::start();
     let database = server.database();
     let store = PostgresStore::connect(&database.url()).await.unwrap();
@@ -133,6 +137,7 @@ async fn r50_server_that_is_down_is_unavailable_and_acknowledged_commits_survive
 
 #[tokio::test]
 async fn statement_that_takes_too_long_is_unavailable_and_changes_nothing() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     drop(PostgresStore::connect(&database.url()).await.unwrap());
     let options = Options::new(database.url()).timeout(std::time::Duration::from_secs(1));
@@ -152,6 +157,7 @@ async fn statement_that_takes_too_long_is_unavailable_and_changes_nothing() {
 
 #[tokio::test]
 async fn store_whose_tables_were_replaced_is_poisoned() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     let store = PostgresStore::connect(&database.url()).await.unwrap();
     store.commit(Batch::new().put("a", "1")).await.unwrap();
@@ -178,6 +184,7 @@ async fn store_whose_tables_were_replaced_is_poisoned() {
 
 #[tokio::test]
 async fn store_whose_tables_are_replaced_under_its_sessions_is_poisoned() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     let store = PostgresStore::connect(&database.url()).await.unwrap();
     store.commit(Batch::new().put("a", "1")).await.unwrap();
@@ -195,6 +202,7 @@ async fn store_whose_tables_are_replaced_under_its_sessions_is_poisoned() {
 /// Rows and batches of the newest commits are gone, as after a restore beside running sessions.
 #[tokio::test]
 async fn r50_database_that_lost_an_acknowledged_commit_is_refused() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     let store = PostgresStore::connect(&database.url()).await.unwrap();
     store.commit(Batch::new().put("n", "1")).await.unwrap();

@@ -7,6 +7,7 @@ use testing_postgres::Server;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_that_open_an_empty_database_at_once_share_one_store() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     let url = database.url();
     let stores = join_all((0..6).map(|_| PostgresStore::connect(&url))).await;
@@ -27,6 +28,7 @@ async fn processes_that_open_an_empty_database_at_once_share_one_store() {
 
 #[tokio::test]
 async fn databases_that_cannot_be_used_are_refused() {
+    testing_postgres::needs_postgresql!();
     let server = Server::shared();
     let database = server.database();
     let said = async |options: Options| {
@@ -75,6 +77,7 @@ async fn databases_that_cannot_be_used_are_refused() {
 
 #[tokio::test]
 async fn rows_are_readable_with_ordinary_tools() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     let store = PostgresStore::connect(&database.url()).await.unwrap();
     let batch = Batch::new().put("head/shop", r#"{"incarnation":42}"#);
@@ -88,6 +91,7 @@ async fn rows_are_readable_with_ordinary_tools() {
 
 #[tokio::test]
 async fn keys_and_values_may_have_any_bytes() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     let store = PostgresStore::connect(&database.url()).await.unwrap();
     let keys = ["\0", "a\0b", "a\0c", "\u{10ffff}"];

@@ -75,6 +75,7 @@ async fn certain(store: &PostgresStore, batch: Batch) -> Result<Version, CommitE
 /// The old primary is made read-only, as orchestrators do it before a change of roles, and keeps its connections.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r50_reads_and_hints_follow_a_change_of_roles_under_open_connections() {
+    testing_postgres::needs_postgresql!();
     let pair = Pair::start();
     let store = pair.store(2).await;
     store.commit(put("a", "1")).await.unwrap();
@@ -99,6 +100,7 @@ async fn r50_reads_and_hints_follow_a_change_of_roles_under_open_connections() {
 /// A commit comes first: nothing was written by the read-only server, so it is made on the new primary.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r50_commit_refused_by_a_read_only_server_is_made_on_the_new_primary() {
+    testing_postgres::needs_postgresql!();
     let pair = Pair::start();
     let store = pair.store(2).await;
     let first = store.commit(put("a", "1")).await.unwrap();
@@ -113,6 +115,7 @@ async fn r50_commit_refused_by_a_read_only_server_is_made_on_the_new_primary() {
 /// The old primary is not fenced. A second connection for commits is opened to the new one, and the first ones stay.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r50_read_sees_every_commit_that_the_process_was_acknowledged() {
+    testing_postgres::needs_postgresql!();
     let pair = Pair::start();
     let store = pair.store(2).await;
     store.commit(put("a", "1")).await.unwrap();
@@ -139,6 +142,7 @@ async fn r50_read_sees_every_commit_that_the_process_was_acknowledged() {
 /// A commit on a connection that stayed behind is not made beside those of the new primary.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r50_commit_is_not_made_on_a_server_that_lacks_acknowledged_ones() {
+    testing_postgres::needs_postgresql!();
     let pair = Pair::start();
     let store = pair.store(2).await;
     store.commit(put("a", "1")).await.unwrap();
@@ -164,6 +168,7 @@ async fn r50_commit_is_not_made_on_a_server_that_lacks_acknowledged_ones() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r50_standby_that_lags_is_a_lost_connection_and_no_loss() {
+    testing_postgres::needs_postgresql!();
     let pair = Pair::start();
     let store = pair.store(2).await;
     store.commit(put("a", "1")).await.unwrap();
@@ -200,6 +205,7 @@ async fn r50_standby_that_lags_is_a_lost_connection_and_no_loss() {
 /// A sequence is logged 32 numbers ahead, so it would not show this loss.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r50_loss_of_a_single_acknowledged_commit_poisons_the_store() {
+    testing_postgres::needs_postgresql!();
     let pair = Pair::start();
     let store = pair.store(2).await;
     store.commit(put("a", "1")).await.unwrap();
@@ -223,6 +229,7 @@ async fn r50_loss_of_a_single_acknowledged_commit_poisons_the_store() {
 /// A batch whose answer was lost counts as acknowledged once it is submitted again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r50_loss_of_a_commit_that_was_acknowledged_late_poisons_the_store() {
+    testing_postgres::needs_postgresql!();
     let pair = Pair::start();
     let store = pair.store(1).await;
     store.commit(put("a", "1")).await.unwrap();

@@ -13,6 +13,7 @@ fn types(messages: &[(char, Vec<u8>)]) -> String {
 
 #[tokio::test]
 async fn r50_commit_is_one_round_trip() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     let proxy = Proxy::before(&database);
     let options = Options::new(proxy.url()).connections(1);

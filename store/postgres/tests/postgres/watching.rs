@@ -9,6 +9,7 @@ use crate::rival::Rival;
 
 #[tokio::test]
 async fn r50_watchers_are_woken_after_every_reconnect() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     let store = PostgresStore::connect(&database.url()).await.unwrap();
     let topics = ["a", "head/shop", "é"];
@@ -34,6 +35,7 @@ async fn r50_watchers_are_woken_after_every_reconnect() {
 
 #[tokio::test]
 async fn r50_watchers_are_woken_after_a_restart_of_the_server() {
+    testing_postgres::needs_postgresql!();
     let server = Server::start();
     let store = PostgresStore::connect(&server.database().url())
         .await
@@ -48,6 +50,7 @@ async fn r50_watchers_are_woken_after_a_restart_of_the_server() {
 
 #[tokio::test]
 async fn hints_reach_other_processes_of_the_same_schema_only() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     let of = |schema: &str| Options::new(database.url()).schema(schema).connect();
     let (one, two) = (of("shop").await.unwrap(), of("shop").await.unwrap());
@@ -69,6 +72,7 @@ async fn hints_reach_other_processes_of_the_same_schema_only() {
 
 #[tokio::test]
 async fn refused_batch_announces_nothing() {
+    testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
     let store = PostgresStore::connect(&database.url()).await.unwrap();
     let mut watched = store.watch("a".into());
