@@ -156,7 +156,7 @@ async fn attached<T>(
     .unwrap();
     let (attached, handle) = workflows.attach(token, enforcement);
     tokio::select! {
-        () = attach(attached).run() => panic!("the ownership has ended"),
+        _ = attach(attached).run() => panic!("the ownership has ended"),
         result = then(handle) => result,
     }
 }

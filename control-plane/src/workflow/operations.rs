@@ -99,6 +99,23 @@ impl<R: Runtime> Handle<R> {
         }
     }
 
+    /// Starts a run of the schedule of an asset now, beside its slots, which stay as they are. Returns its execution once it is
+    /// durable. Works in every process that has the store, as [`start`](Self::start) does.
+    ///
+    /// # Errors
+    /// If the asset has no schedule, it is paused, or a run of it is live and its concurrency is not `Allow`; if the owner
+    /// has not answered.
+    pub async fn run_schedule(
+        &self,
+        asset: &AssetId,
+        by: By,
+    ) -> Result<ExecutionId, handle::Error> {
+        match self.here().await? {
+            Some(lane) => Ok(lane.run_schedule(asset, by).await?),
+            None => Ok(self.inbox().run_schedule(asset, by).await?),
+        }
+    }
+
     /// All watches, sorted by asset: what each has taken, what waits, what runs, and whether it is an orphan, whose asset has
     /// left intent.
     ///
