@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub(super) const LOOK_BACK: Duration = Duration::from_secs(60 * 60);
 
 /// How a series begins in its window.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Start {

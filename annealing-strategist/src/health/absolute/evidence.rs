@@ -157,8 +157,8 @@ impl Tally {
 
     fn order(&self, other: &Self) -> Ordering {
         let amount = |tally: &Self| tally.amount.unwrap_or(f64::NAN);
-        (&self.labels, self.samples, self.seen)
-            .cmp(&(&other.labels, other.samples, other.seen))
+        (&self.labels, self.samples, self.seen, self.start)
+            .cmp(&(&other.labels, other.samples, other.seen, other.start))
             .then_with(|| amount(self).total_cmp(&amount(other)))
     }
 }
