@@ -11,8 +11,8 @@ pub use kernel::{Command, Explanation, Interventions, Named, Outcome, Prospect, 
 pub use plugin_sdk::standing::Reason;
 pub use registry::Registry;
 pub use shell::{
-    AskError, BuildError, DeadEnd, Enforcer, EnforcerBuilder, Error, Explained, Handle, Plan,
-    Planner, Plugin, ProcessLease, Settle,
+    AskError, BuildError, DeadEnd, Enforcer, EnforcerBuilder, Error, Explained, Handle, IntoPlugin,
+    Plan, Planner, Plugin, ProcessLease, Settle,
 };
 
 /// The store from which an enforcer reads intent and in which it keeps its records.

@@ -69,6 +69,10 @@ pub struct Rollout {
     /// `None`: the rollout makes progress.
     #[serde(default)]
     pub idle: Option<Lasting>,
+    /// The policy asset, as canonical JSON, if the rolled out edit removes it together with every reference to it: the
+    /// rollout goes by it to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removed_policy: Option<String>,
     /// Events of the rollout, oldest first, at most 100. Commands of operators are kept longest.
     pub history: Vec<Entry>,
 }
@@ -209,6 +213,7 @@ impl Rollout {
             watched: Duration::ZERO,
             unknown: None,
             idle: None,
+            removed_policy: None,
             history: Vec::new(),
         }
     }

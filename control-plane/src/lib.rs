@@ -72,6 +72,8 @@ mod documents {
     #[cfg(unix)]
     #[doc = include_str!("../../docs/exec-source.md")]
     struct ExecSource;
+    #[doc = include_str!("../../docs/freezes.md")]
+    struct Freezes;
     #[doc = include_str!("../../docs/generator.md")]
     struct Generator;
     #[doc = include_str!("../../docs/operate.md")]
@@ -84,8 +86,12 @@ mod documents {
     struct Rollouts;
     #[doc = include_str!("../../docs/schedule.md")]
     struct Schedule;
+    #[doc = include_str!("../../docs/secrets.md")]
+    struct Secrets;
     #[doc = include_str!("../../docs/validator.md")]
     struct Validator;
+    #[doc = include_str!("../../docs/virtual-time.md")]
+    struct VirtualTime;
     #[doc = include_str!("../../docs/when-it-dies.md")]
     struct WhenItDies;
     #[doc = include_str!("../../docs/which-tool.md")]

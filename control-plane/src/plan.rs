@@ -8,10 +8,7 @@ use control_plane_runtime::Runtime;
 use plugin_sdk::SourceOfTruth;
 use prodspec_model::{AssetId, Incarnation};
 
-use crate::{
-    handle::{Error, Handle},
-    status::awaits_person,
-};
+use crate::handle::{Error, Handle};
 
 impl<R: Runtime> Handle<R> {
     /// Plans the enforcement of the incarnation in force: for every asset that is not in sync, the [`Outcome`] that it
@@ -62,7 +59,7 @@ fn awaits_rollout(prospect: &Prospect) -> bool {
 /// group after everything that rollouts do at once.
 fn foresee(view: &View, prospect: &mut Prospect) {
     let policy = &view.policy;
-    let held = match awaits_person(view) {
+    let held = match view.awaits_person.as_ref().filter(|_| view.is_on_hold()) {
         _ if view.left_out.contains(&prospect.asset) => Some(format!(
             "left out of the rollout of `{policy}`: this content failed before, or the asset waits for such an asset; change it, or tell the rollout to retry"
         )),

@@ -21,9 +21,10 @@ pub use jiff::Timestamp;
 pub use plugin_sdk::{
     AddonType, AssetPlugin, AssetType, AssetView, BoxError, Candidate, Cause, Causes, Change,
     CheckInfo, CheckPlugin, CheckRequest, Claim, Delay, Diff, DiffRequest, Document, Drafts,
-    Effects, FieldChange, FieldEdit, FieldPath, Generator, GeneratorInfo, Health, HealthRequest,
-    HealthValidator, Input, Judgement, Observed, Problem, Problems, PushRequest, Pushed, Quota,
-    Reading, Recheck, SourceOfTruth, Transition, Turndown, Validator, Verdict, plugin,
+    Effects, Failure, FieldChange, FieldEdit, FieldPath, Generator, GeneratorInfo, Health,
+    HealthRequest, HealthValidator, Input, Judgement, Observed, Problem, Problems, PushRequest,
+    Pushed, Quota, Reading, Recheck, SourceOfTruth, Transition, Turndown, Validator, Verdict,
+    plugin,
     service::{AssetService, CheckLayer, HealthLayer},
 };
 #[cfg(unix)]

@@ -4,9 +4,8 @@
 use std::{collections::BTreeMap, fmt};
 
 use annealing_enforcer::{Named, Reason, kernel::OTHERS};
-use annealing_strategist::{Rollout, State, View};
+use annealing_strategist::{Rollout, View};
 use control_plane_store::{owner::ProcessId, records::Stopped};
-use plugin_sdk::Until;
 use prodspec_gen::SealOverride;
 use prodspec_model::{AssetId, PartitionId};
 use serde::{Deserialize, Serialize};
@@ -93,6 +92,8 @@ pub enum Obstacle {
     AwaitingOperator,
     /// Assets wait for their turn in a rollout.
     RollingOut,
+    /// Something else changes assets again each time that enforcement repaired them.
+    Contested,
     /// Assets left intent, but their resources are still in production.
     Orphaned,
     /// Assets are in intent without a pin, and keep running unchanged until their rollout reaches them.
@@ -110,6 +111,10 @@ impl fmt::Display for WhyNot {
             Obstacle::LeftOut => write!(f, "{many} left out of their rollout"),
             Obstacle::AwaitingOperator => write!(f, "{many} in rollouts that wait for an operator"),
             Obstacle::RollingOut => write!(f, "{many} not reached by their rollout yet"),
+            Obstacle::Contested => write!(
+                f,
+                "{many} changed by something else each time that they were repaired"
+            ),
             Obstacle::Orphaned => write!(f, "{many} orphaned"),
             Obstacle::LeftRunning => {
                 write!(f, "{many} left running until their rollout reaches them")
@@ -125,8 +130,13 @@ pub struct GroupStatus {
     pub policy: AssetId,
     /// The newest rollout of the group in one line; `None` if there was none.
     pub rollout: Option<String>,
-    /// Reason why an operator has to act before the rollout continues. `None` means that it continues by itself.
+    /// Reason why an operator has to act before the rollout continues or completes, as in [`View::awaits_person`].
+    /// `None` means that it continues by itself.
     pub awaits_person: Option<String>,
+    /// What the rollout waits for, such as the end of a bake or data about health. Of many, the first
+    /// [`OTHERS`](annealing_enforcer::kernel::OTHERS).
+    #[serde(default)]
+    pub waits: Vec<String>,
     /// Number of targets that have not been selected yet.
     pub waiting: u32,
     /// Selected targets whose push is held by an operator or a check, each with the reason. Of many, the first
@@ -144,13 +154,15 @@ impl GroupStatus {
         }
         let line = |rollout: &Rollout| format!("{} {}", rollout.id, rollout.state);
         let held = view.held.iter().take(OTHERS);
+        let waits = view.waits.iter().take(OTHERS);
         let mut left_out = view.left_out.clone();
         left_out.sort();
         left_out.truncate(OTHERS);
         Some(Self {
             policy: view.policy.clone(),
             rollout: view.rollout.as_ref().map(line),
-            awaits_person: awaits_person(view),
+            awaits_person: view.awaits_person.clone(),
+            waits: waits.map(|wait| wait.why.clone()).collect(),
             waiting: count(view.counts.waiting),
             held: held.map(|(id, why)| (id.clone(), why.clone())).collect(),
             left_out: Named {
@@ -163,24 +175,6 @@ impl GroupStatus {
 
 fn count(many: usize) -> u32 {
     u32::try_from(many).unwrap_or(u32::MAX)
-}
-
-/// Returns why an operator has to act before the rollout of a group continues. `None`: it continues by itself, or none is
-/// live.
-pub(crate) fn awaits_person(view: &View) -> Option<String> {
-    let rollout = view.rollout.as_ref().filter(|_| view.live)?;
-    match &rollout.state {
-        State::Paused => {
-            let by = rollout.history.iter().rev().find_map(|it| it.by.as_ref());
-            Some(by.map_or("paused".into(), |by| format!("paused by {by}")))
-        }
-        State::Stopped { why } => Some(format!("stopped: {why}")),
-        _ => {
-            let mut waits = view.waits.iter();
-            let wait = waits.find(|wait| matches!(wait.until, Until::Person))?;
-            Some(wait.why.clone())
-        }
-    }
 }
 
 impl AsIntended {
@@ -216,6 +210,7 @@ impl AsIntended {
             add(Obstacle::LeftOut, left_out);
             add(Obstacle::AwaitingOperator, awaiting);
             add(Obstacle::RollingOut, rolling);
+            add(Obstacle::Contested, enforcement.contested.many);
             add(Obstacle::Orphaned, count(enforcement.orphans.len()));
             add(Obstacle::LeftRunning, left_running);
         }
@@ -264,6 +259,7 @@ mod tests {
             orphans: Vec::new(),
             left_running: Vec::new(),
             turned_down: Vec::new(),
+            contested: Named::default(),
             open_breakers: Vec::new(),
         }
     }

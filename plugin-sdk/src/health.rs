@@ -6,8 +6,8 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use prodspec_model::AssetId;
-use serde::{Deserialize, Serialize};
+use prodspec_model::{AssetId, tolerant};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::error::BoxError;
@@ -33,7 +33,9 @@ pub enum Judgement {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Health {
-    /// The worst judgement of all findings. Healthy without findings.
+    /// The worst judgement of all findings. Healthy without findings. One that this program version does not know is
+    /// [`Judgement::Unknown`], which holds.
+    #[serde(deserialize_with = "judgement")]
     pub judgement: Judgement,
     /// The findings of the validators, with their evidence.
     pub findings: Vec<Finding>,
@@ -47,12 +49,17 @@ pub struct Health {
 pub struct Finding {
     /// Name of the validator. The layer that put the validator into its stack stamps it.
     pub validator: Arc<str>,
-    /// The judgement of this validator.
+    /// The judgement of this validator. One that this program version does not know is [`Judgement::Unknown`].
+    #[serde(deserialize_with = "judgement")]
     pub judgement: Judgement,
     /// A one-line summary for operators.
     pub summary: String,
     /// The evidence: samples, thresholds and windows. It suffices to repeat the judgement.
     pub evidence: Value,
+}
+
+fn judgement<'de, D: Deserializer<'de>>(from: D) -> Result<Judgement, D::Error> {
+    tolerant::known_or(from, |_| Judgement::Unknown)
 }
 
 impl Finding {
@@ -284,7 +291,8 @@ impl Series {
 #[async_trait]
 pub trait MetricSource: Send + Sync + 'static {
     /// Reads every series that matches, with its samples in the window. No series, or only series without samples,
-    /// means that there is no data.
+    /// means that there is no data. Windows of the past are read, too: the hour before a window tells whether a counter
+    /// appeared in it (R106).
     ///
     /// # Errors
     /// If the metrics cannot be read.

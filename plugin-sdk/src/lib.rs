@@ -13,6 +13,7 @@ pub mod dispatch;
 pub mod document;
 pub mod edit;
 pub mod error;
+mod failure;
 pub mod feed;
 pub mod generate;
 pub mod health;
@@ -49,6 +50,7 @@ pub use dispatch::{Class, Dispatch, DispatchPlugin, DispatchRequest};
 pub use document::{Document, FieldPath, Located};
 pub use edit::{ChangeId, EditError, EditableSource, FieldEdit, Proposal, SourceChange};
 pub use error::{BoxError, with_causes};
+pub use failure::Failure;
 pub use feed::{Enforcement, Feed, FeedItem};
 pub use generate::{Drafts, Entry, Generator, GeneratorInfo, Input};
 pub use health::{

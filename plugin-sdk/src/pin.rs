@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use futures::stream::BoxStream;
 use jiff::Timestamp;
 use prodspec_model::{AssetId, Digest, Incarnation, IncarnationNo, tolerant};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 
 use crate::{BoxError, Cause};
 
@@ -18,7 +18,7 @@ use crate::{BoxError, Cause};
 /// assert!(pin.is_at(IncarnationNo(7)));
 /// assert!(pin.same_place(&Pin::At(IncarnationNo(7), Cause::Intent)));
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pin<I = IncarnationNo> {
     /// No pin of its own: the asset follows its policy group's head if a policy governs it, otherwise the newest sealed
@@ -27,7 +27,28 @@ pub enum Pin<I = IncarnationNo> {
     /// No incarnation yet: the asset is left alone.
     NotYet,
     /// A fixed incarnation, and the cause that pushes to it have.
+    At(I, Cause),
+}
+
+/// The pins that this program version knows.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Known<I> {
+    Default,
+    NotYet,
     At(I, #[serde(deserialize_with = "cause")] Cause),
+}
+
+/// A pin that this program version does not know is [`Pin::NotYet`]: the asset is left alone.
+impl<'de, I: DeserializeOwned> Deserialize<'de> for Pin<I> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let known = tolerant::known_or(from, |_| Known::NotYet)?;
+        Ok(match known {
+            Known::Default => Self::Default,
+            Known::NotYet => Self::NotYet,
+            Known::At(incarnation, cause) => Self::At(incarnation, cause),
+        })
+    }
 }
 
 /// A cause that this program version does not know is a change of intent: every check applies to it.
@@ -100,6 +121,9 @@ pub enum SyncState {
         /// Other reason that holds it, such as a pause, a missing approval or a check. `None` means that there is none.
         #[serde(default)]
         why: Option<String>,
+        /// `true`: an operator has to act before the asset is pushed; `why` says how.
+        #[serde(default)]
+        awaits_person: bool,
     },
     /// The asset's own health check refused the pushed content.
     Unhealthy {

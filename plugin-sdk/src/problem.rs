@@ -4,8 +4,8 @@
 
 use std::fmt;
 
-use prodspec_model::{Asset, AssetId, Provenance};
-use serde::{Deserialize, Serialize};
+use prodspec_model::{Asset, AssetId, Provenance, tolerant};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::with_causes;
 
@@ -46,12 +46,17 @@ pub struct Problem {
     pub message: String,
     /// Name of the source, generator or validator that found it. Empty when unknown.
     pub by: Box<str>,
-    /// Whether the problem prevents a seal.
+    /// Whether the problem prevents a seal. A severity that this program version does not know is an error.
+    #[serde(deserialize_with = "severity")]
     pub severity: Severity,
     /// The field of a document that the problem comes from. Line and column are found by its path, each time anew.
     /// `None`: unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Box<Provenance>>,
+}
+
+fn severity<'de, D: Deserializer<'de>>(from: D) -> Result<Severity, D::Error> {
+    tolerant::known_or(from, |_| Severity::Error)
 }
 
 impl Problem {

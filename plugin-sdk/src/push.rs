@@ -89,7 +89,8 @@ pub enum Guard {
     #[default]
     Advisory,
     /// The provider refuses a call whose `(token, run.n)` is below the greatest that it has seen for the asset, in
-    /// pushes and diffs.
+    /// pushes and diffs. An equal one is no refusal: diffs of one owner that overlap carry the same number. A refusal is
+    /// a [`PluginError::Fenced`], never a permanent error, after which the asset would not be tried again soon.
     Guarded,
 }
 

@@ -20,7 +20,9 @@ pub struct FencingToken(pub u64);
 pub struct Run {
     /// Index of the asset in the enforcer's table. Not stable across restarts.
     pub slot: u32,
-    /// Number of this call, counted per asset and owner.
+    /// In a push: number of this call, which rises with each one for the asset under one owner. In a diff: number of the
+    /// newest push so far, or of the newest diff that looked for the outcome of a push. Diffs of one owner may overlap and
+    /// arrive in any order, so they do not raise it otherwise.
     pub n: u32,
     /// Number of the incarnation that the call reads.
     pub incarnation: IncarnationNo,

@@ -125,6 +125,8 @@ pub enum Reason {
     Held,
     /// A diff or push failed and is retried.
     Failed,
+    /// Pushes succeed, and diffs find the same difference afterwards: the asset does not converge.
+    NotConverging,
     /// Checks delay the push of the asset.
     Delayed,
     /// The push is blocked by another push or by a taken claim.
@@ -143,6 +145,7 @@ impl fmt::Display for Reason {
             Self::Paused => "paused",
             Self::Held => "waiting for an operator",
             Self::Failed => "failed and retried",
+            Self::NotConverging => "pushed, and still different",
             Self::Delayed => "delayed by checks",
             Self::Others => "blocked by other assets",
             Self::Looking => "queued, diffed or checked",

@@ -1,6 +1,8 @@
 //! Turndown: the removal of a resource from production. It is separate from push, so that no push can remove a
 //! resource.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 
 use crate::{
@@ -19,4 +21,12 @@ pub trait Turndown: Send + Sync + 'static {
     /// # Errors
     /// If the removal fails, with the same classes as a push.
     async fn turndown(&self, request: PushRequest) -> Result<Pushed, PluginError>;
+}
+
+/// A turndown that is shared.
+#[async_trait]
+impl<T: Turndown + ?Sized> Turndown for Arc<T> {
+    async fn turndown(&self, request: PushRequest) -> Result<Pushed, PluginError> {
+        (**self).turndown(request).await
+    }
 }

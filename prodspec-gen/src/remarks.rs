@@ -23,6 +23,16 @@ impl Record for Remarks {
 }
 
 impl Remarks {
+    /// The same remarks as warnings, of whatever severity a newer program version recorded them: they were no obstacle to
+    /// the seal.
+    pub(crate) fn only_warnings(self) -> Self {
+        let all = self.warnings.iter().cloned();
+        Self {
+            content: self.content,
+            warnings: all.map(Problem::warning).collect(),
+        }
+    }
+
     /// The same remarks with at most 64 KiB of warnings. If some are left out, the last one says how many.
     pub(crate) fn bounded(&self) -> Self {
         let mut bytes = 0;

@@ -182,7 +182,7 @@ impl Sealer for StoreSealer {
     async fn remarks(&self) -> Result<Option<Remarks>, BoxError> {
         let load = record::load::<Remarks>(&*self.store, &self.partition, "").await;
         match load {
-            Ok(stored) => Ok(stored.map(|stored| stored.value)),
+            Ok(stored) => Ok(stored.map(|stored| stored.value.only_warnings())),
             // They decide nothing: generation goes on without them.
             Err(error @ Error::Damaged { .. }) => {
                 let head = self.incarnations.head().await?;
@@ -242,7 +242,8 @@ impl Sealer for StoreSealer {
         }
         let parent = self.at_hand().latest.as_ref().map(|known| known.1.clone());
         let counts = externals::counts(&seal, parent.as_ref());
-        let remarks = record::put(&self.partition, "", &seal.remarks())?;
+        let remarks = seal.remarks();
+        let remarks = record::replace(&*self.store, &self.partition, "", remarks).await?;
         let unseen = record::delete::<Seen>(&self.partition, "");
         let with = self.spending(&seal).await?.write(remarks).write(unseen);
         let counted = self

@@ -74,6 +74,72 @@ pub fn newer(value: &Value, closed: &[&str]) -> impl Iterator<Item = (String, Va
     })
 }
 
+/// Returns `value` as newer program versions could have written it: once for each value in it that may be of an enum, with
+/// a word in its place that this version does not know. For tests of readers. Each copy comes with the JSON pointer of
+/// that value.
+///
+/// A text of small letters and `_` may be a variant without data; whatever else it is, a text in its place is one too.
+/// `enums` holds the pointers of variants with data, with `*` for any index or key.
+///
+/// ```
+/// use prodspec_model::tolerant::newer_words;
+/// let job = serde_json::json!({ "size": 1, "class": "drift", "state": { "stopped": { "why": "it broke" } } });
+/// let newer: Vec<_> = newer_words(&job, &["/state"]).collect();
+/// assert_eq!(newer.len(), 2);
+/// assert_eq!(newer[0].1["class"], "from_a_newer_version");
+/// assert!(newer[1].1["state"]["from_a_newer_version"].is_object());
+/// ```
+pub fn newer_words(value: &Value, enums: &[&str]) -> impl Iterator<Item = (String, Value)> {
+    let mut words = Vec::new();
+    places("", value, enums, &mut words);
+    let value = value.clone();
+    words.into_iter().map(move |(pointer, word)| {
+        let mut newer = value.clone();
+        if let Some(place) = newer.pointer_mut(&pointer) {
+            *place = word;
+        }
+        (pointer, newer)
+    })
+}
+
+/// Adds the places in `value` that may have values of enums to `found`, each with a word for it.
+fn places(pointer: &str, value: &Value, enums: &[&str], found: &mut Vec<(String, Value)>) {
+    let fits = |pattern: &&str| {
+        let (pattern, pointer) = (pattern.split('/'), pointer.split('/'));
+        pattern.clone().count() == pointer.clone().count()
+            && pattern
+                .zip(pointer)
+                .all(|(one, two)| one == "*" || one == two)
+    };
+    if enums.iter().any(fits) {
+        let word = serde_json::json!({ "from_a_newer_version": { "at": 1 } });
+        found.push((pointer.to_owned(), word));
+        return;
+    }
+    match value {
+        Value::String(text) if is_word(text) => {
+            found.push((pointer.to_owned(), "from_a_newer_version".into()));
+        }
+        Value::Object(fields) => {
+            for (name, inner) in fields {
+                let name = name.replace('~', "~0").replace('/', "~1");
+                places(&format!("{pointer}/{name}"), inner, enums, found);
+            }
+        }
+        Value::Array(items) => {
+            for (nth, inner) in items.iter().enumerate() {
+                places(&format!("{pointer}/{nth}"), inner, enums, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn is_word(text: &str) -> bool {
+    let letter = |it: char| it.is_ascii_lowercase() || it == '_';
+    !text.is_empty() && text.chars().all(letter)
+}
+
 /// Adds the JSON pointers of all objects in `value` to `found`.
 fn objects(pointer: &str, value: &Value, found: &mut Vec<String>) {
     match value {

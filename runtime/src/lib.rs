@@ -6,6 +6,7 @@ use futures::{channel::oneshot, future::BoxFuture};
 use plugin_sdk::{Mono, Now};
 
 pub use call::{NoAnswer, call};
+pub use outage::Outage;
 pub use panic::{Panic, catch_panic, catch_panic_in};
 pub use steady::{Steady, StoredWait};
 pub use supervised::{Make, Reports, SupervisedTask};
@@ -13,6 +14,7 @@ pub use tokio_runtime::TokioRuntime;
 
 mod call;
 pub mod claims;
+mod outage;
 mod panic;
 mod steady;
 mod supervised;

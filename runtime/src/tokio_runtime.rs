@@ -12,6 +12,7 @@ use std::{
 use futures::future::BoxFuture;
 use plugin_sdk::{Mono, Now};
 use tokio::{runtime::RuntimeFlavor, time::Instant};
+use tracing::{Instrument, Span};
 
 use crate::{
     Runtime,
@@ -74,20 +75,24 @@ impl Runtime for TokioRuntime {
         })
     }
 
+    /// The task runs in the span of the caller, like all other work that this runtime spawns.
     fn spawn(&self, task: BoxFuture<'static, ()>) {
-        self.handle.spawn(task);
+        self.handle.spawn(task.in_current_span());
     }
 
     fn spawn_blocking(&self, work: Box<dyn FnOnce() + Send>) {
-        self.handle.spawn_blocking(work);
+        let span = Span::current();
+        self.handle.spawn_blocking(move || span.in_scope(work));
     }
 
     /// On a multi-thread runtime, a call that blocks occupies only its own thread: tokio moves other tasks of that
     /// thread to another one. On a single-thread runtime, a call that blocks stops everything.
     fn spawn_call(&self, call: BoxFuture<'static, ()>) {
         match self.handle.runtime_flavor() {
-            RuntimeFlavor::MultiThread => drop(self.handle.spawn(MayBlock(call))),
-            _ => drop(self.handle.spawn(call)),
+            RuntimeFlavor::MultiThread => {
+                drop(self.handle.spawn(MayBlock(call).in_current_span()));
+            }
+            _ => drop(self.handle.spawn(call.in_current_span())),
         }
     }
 }

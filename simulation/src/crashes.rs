@@ -133,7 +133,7 @@ pub fn with_workflows() -> Scenario {
 pub fn scenario() -> Scenario {
     Scenario {
         rates: Rates::none(),
-        store_faults: [0; 6],
+        store_faults: [0; 7],
         enforcers: 1,
         drift_period: Duration::from_secs(30),
         plan: Some(plan()),

@@ -35,6 +35,7 @@ pub fn kill(world: &World, node: NodeId) -> bool {
     }
     world.note("killed", None, [u64::from(node.0), 0]);
     world.executor.kill(node);
+    world.state().handles.remove(&node);
     let again = world.clone();
     world.spawn(async move {
         again.sleep(wait).await;
@@ -109,6 +110,7 @@ pub fn power_cut(world: &World) {
         let mut state = world.state();
         let nodes: Vec<_> = state.processes.iter().flatten().map(|p| p.node).collect();
         state.store = state.store.crash();
+        state.handles.clear();
         (nodes, state.sealed.node)
     };
     world.note("power cut", None, [0, 0]);

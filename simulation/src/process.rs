@@ -134,7 +134,7 @@ async fn live(
 
 fn build(world: &World, node: NodeId, config: Config) -> Option<Enforcer<NodeRuntime>> {
     let runtime = NodeRuntime::new(world.executor.clone(), node);
-    let store = ProcessStore::open(world);
+    let store = ProcessStore::open(world, node);
     let incarnations = Arc::new(Incarnations::new(store.clone(), partition()));
     let mut builder = Enforcer::builder(runtime, partition(), store)
         .incarnations(incarnations.clone())

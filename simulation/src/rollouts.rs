@@ -29,7 +29,7 @@ pub fn beside(
     incarnations: Arc<Incarnations<dyn Store>>,
 ) -> EnforcerBuilder<NodeRuntime> {
     let runtime = NodeRuntime::new(world.executor.clone(), node);
-    let store = ProcessStore::open(world);
+    let store = ProcessStore::open(world, node);
     let errors = health::Errors::new(world);
     let strategist = Strategist::builder(runtime, partition(), store, incarnations)
         .types(types())

@@ -12,7 +12,7 @@ use annealing_workflow::record::Live;
 use control_plane_store::{incarnations::Incarnations, record};
 
 use crate::{
-    executor::Instant,
+    executor::{Instant, NodeId},
     halt,
     intent::partition,
     people::care,
@@ -132,7 +132,7 @@ fn heal(world: &World) {
 pub fn audit(world: &World) {
     let audits = world.clone();
     world.spawn(async move {
-        let rows = ProcessStore::open(&audits);
+        let rows = ProcessStore::open(&audits, NodeId::WORLD);
         let store = Incarnations::new(rows.clone(), partition());
         let acknowledged = audits.state().sealed.acknowledged.clone();
         for sealed in &acknowledged {

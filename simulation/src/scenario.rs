@@ -21,6 +21,9 @@ const CALM: [Fault; 6] = [
     Fault::SelectSlow,
 ];
 
+/// Separates the random stream that chooses how often reads are left behind.
+const BEHIND: u64 = 0x6265_686e;
+
 /// Separates the random stream that chooses the rate of orderly stops.
 const STOPS: u64 = 0x7374_6f70;
 
@@ -71,7 +74,7 @@ pub struct Scenario {
     /// Duration of the phase with faults.
     pub trouble: Duration,
     /// Rates of the store's faults, per million reads or commits.
-    pub store_faults: [u32; 6],
+    pub store_faults: [u32; 7],
     /// The first intent; `None` chooses it by the seed.
     pub plan: Option<Plan>,
     /// Time of a push from the plugin to production; `None` chooses it by the seed.
@@ -131,6 +134,8 @@ impl Scenario {
         let mut renames = Random::new(seed ^ RENAMES);
         let rate = [0, 0, 0, 150, 400][renames.below(5)];
         scenario.rates.set(Fault::EditRenames, rate);
+        let mut behind = Random::new(seed ^ BEHIND);
+        scenario.store_faults[6] = [0, 0, 2_000, 20_000][behind.below(4)];
         choose_rates(seed, &mut scenario.rates);
         scenario.schedules = Random::new(seed ^ SCHEDULES).per_mille(400);
         scenario.watches = Random::new(seed ^ WATCHES).per_mille(400);
@@ -165,6 +170,7 @@ impl Scenario {
                 store(random, 200_000),
                 store(random, 500_000),
                 store(random, 200_000),
+                0,
             ],
             plan: None,
             travel: None,
@@ -199,7 +205,7 @@ impl Scenario {
     pub fn busy(&mut self, faults: &[(Fault, u32)]) {
         let edits = [(Fault::EditRevises, 800), (Fault::EditMends, 200)];
         self.rates = Rates::only(&[&edits, faults].concat());
-        self.store_faults = [0; 6];
+        self.store_faults = [0; 7];
         self.enforcers = 1;
         self.edit_every = Duration::from_secs(20);
     }
@@ -207,7 +213,7 @@ impl Scenario {
     /// Whether only edits and slow policies can disturb the run. Then the judge accepts fewer excuses.
     pub fn is_calm(&self) -> bool {
         let calm = |fault: &Fault| CALM.contains(fault) || self.rates.of(*fault) == 0;
-        Fault::ALL.iter().all(calm) && self.store_faults == [0; 6] && self.away.is_none()
+        Fault::ALL.iter().all(calm) && self.store_faults == [0; 7] && self.away.is_none()
     }
 
     /// Duration of the phase with edits and without faults.

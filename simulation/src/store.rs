@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use control_plane_store::{
     Batch, CommitError, Error, Key, KeyRange, MemoryStore, Page, Record, Store, Topic, Version,
     Versioned, Write,
-    memory::{Fault as StoreFault, Point, Rates},
+    memory::{Point, Rates},
     records::{AssetRecord, GroupHead},
 };
 use futures::{StreamExt, future::BoxFuture, stream::BoxStream};
@@ -28,9 +28,14 @@ pub struct ProcessStore {
 }
 
 impl ProcessStore {
-    /// Wraps the store as it was opened last.
-    pub fn open(world: &World) -> Arc<dyn Store> {
-        let inner = world.state().store.clone();
+    /// Wraps the store as it was opened last. All parts of the process on `node` have one handle to it.
+    pub fn open(world: &World, node: NodeId) -> Arc<dyn Store> {
+        let inner = {
+            let mut state = world.state();
+            let store = state.store.clone();
+            let handle = state.handles.entry(node);
+            handle.or_insert_with(|| store.other()).clone()
+        };
         Arc::new(Self {
             inner,
             world: world.clone(),
@@ -78,9 +83,6 @@ impl ProcessStore {
             }
             Write::DeleteRange(_) => true,
         });
-        state.commits += 1;
-        let commits = state.commits;
-        state.committed.insert(node, commits);
         state.remember_open(&writes, begun);
         // A commit that was overtaken may be acknowledged long after it was made: take its begin as its time.
         let overtaken = version < state.version;
@@ -304,32 +306,27 @@ fn head_in(key: &str, value: &[u8]) -> Option<(usize, u32)> {
 pub fn trouble(world: &World) {
     let (store, rates, seed) = {
         let mut state = world.state();
-        let [unavailable, unknown, poison, stale, drop_hint, repeat_hint] =
-            state.scenario.store_faults;
-        let rates = Rates {
+        let [
             unavailable,
             unknown,
             poison,
             stale,
             drop_hint,
             repeat_hint,
+            left_behind,
+        ] = state.scenario.store_faults;
+        let rates = Rates {
+            unavailable,
+            unknown,
+            poison,
+            stale,
+            left_behind,
+            drop_hint,
+            repeat_hint,
         };
         (state.store.clone(), rates, state.random.bits())
     };
-    let mut faults = rates.seeded(seed);
-    let reads = world.clone();
-    // Reads may be stale, but a process always sees its own commits.
-    store.set_faults(move |op| {
-        let fault = faults(op)?;
-        let node = reads.executor.current();
-        let state = reads.state();
-        let own = state.committed.get(&node).copied().unwrap_or_default();
-        let hides_own = |behind: u64| own > 0 && state.commits < own + behind;
-        match fault {
-            StoreFault::Stale(behind) if hides_own(behind) => None,
-            fault => Some(fault),
-        }
-    });
+    store.set_faults(rates.seeded(seed));
     let world = world.clone();
     store.set_pause(move |point| at_point(&world, point));
 }

@@ -80,6 +80,24 @@ pub fn put<R: Record>(partition: &PartitionId, name: &str, value: &R) -> Result<
     Ok(Write::Put(key, json.into()))
 }
 
+/// As [`put`], with the fields that a newer program version has added to the stored record. Reads that record first; one
+/// that is damaged is replaced as a whole.
+///
+/// # Errors
+/// As for [`put`], and if the store cannot be read.
+pub async fn replace<R: Record>(
+    store: &(impl Store + ?Sized),
+    partition: &PartitionId,
+    name: &str,
+    value: R,
+) -> Result<Write, Error> {
+    match load::<R>(store, partition, name).await {
+        Ok(Some(stored)) => Stored { value, ..stored }.rewrite(partition, name),
+        Ok(None) | Err(Error::Damaged { .. }) => put(partition, name, &value),
+        Err(error) => Err(error),
+    }
+}
+
 fn encode(key: &Key, value: &impl Serialize) -> Result<Vec<u8>, Error> {
     serde_json::to_vec(value).map_err(|error| Error::Unwritable {
         key: key.clone(),

@@ -13,9 +13,10 @@ use crate::{Batch, CommitError, Error, Key, KeyRange, Topic, limit};
 /// - **Atomic, durable commits.** A commit happens entirely or not at all. Once acknowledged, it survives a crash.
 ///   Concurrent commits may share one write to the medium.
 /// - **Expectations are checked at commit time**, against the committed state of that moment.
-/// - **Snapshot reads.** Each call of [`get`](Self::get) or [`scan`](Self::scan) reads one snapshot of acknowledged
-///   commits. The snapshot may be a few versions old. A caller that needs the current value lists the version that it
-///   read as an expectation of its next commit.
+/// - **Snapshot reads.** Each call of [`get`](Self::get) or [`scan`](Self::scan) reads one snapshot of durable commits.
+///   It sees every commit that was acknowledged to the same handle, or to a clone of it, before the read began. Commits
+///   of other handles may be missing: of a store with several servers, for as long as this handle commits nothing. A
+///   caller that needs the current value lists the version that it read as an expectation of its next commit.
 /// - **Rising versions.** Every commit has a greater version than all commits that were acknowledged before it was
 ///   submitted, than the commits that wrote what it replaces or removes, and than the version that its batch asks to be
 ///   [above](Batch::above). Commits that run at the same time have different versions, in any order. Each value carries

@@ -1,13 +1,11 @@
 //! The builder of calendars. It reads and validates all parts once, so that checks cannot fail later.
 
-use jiff::{
-    civil::{Date, DateTime},
-    tz::TimeZone,
-};
+use jiff::{civil::DateTime, tz::TimeZone};
 use plugin_sdk::{Causes, CheckName};
 
 use super::{
     check::Calendar,
+    civil::CivilTime,
     freezes::{Freeze, Freezes},
     holidays::Holidays,
     ical,
@@ -36,19 +34,31 @@ pub enum Error {
         /// The text that cannot be parsed.
         text: String,
     },
+    /// The text of a holiday or a freeze is no date and no time.
+    #[error("`{text}` is no date and no time; write it like `2026-12-24` or `2026-12-24T18:00`")]
+    Time {
+        /// The text that cannot be parsed.
+        text: String,
+    },
     /// A freeze ends before it starts.
     #[error("the freeze `{reason}` ends before it starts; swap its ends")]
     Freeze {
         /// The reason of the freeze, as given.
         reason: String,
     },
-    /// The iCalendar text cannot be parsed, or uses something that calendars do not support.
-    #[error("the iCalendar text cannot be used: {why}; correct it, or list its days one by one")]
+    /// An iCalendar text cannot be parsed, or uses something that calendars do not support.
+    #[error(
+        "the iCalendar text cannot be used: {}; correct it, or list its days one by one",
+        problems.join("; ")
+    )]
     ICalendar {
-        /// Description of the error and its position.
-        why: String,
+        /// Everything that is wrong in the first text that has a problem, each with its line.
+        problems: Vec<String>,
     },
 }
+
+/// A time, or the text that is none.
+type Read = Result<DateTime, String>;
 
 /// A calendar under construction, made by [`Calendar::builder`].
 #[derive(Debug, Clone)]
@@ -59,9 +69,9 @@ pub struct CalendarBuilder {
     causes: Causes,
     types: Types,
     weekly: Vec<String>,
-    days: Vec<(Date, String)>,
+    days: Vec<(Read, String)>,
     icalendars: Vec<String>,
-    freezes: Vec<(DateTime, DateTime, String)>,
+    freezes: Vec<(Read, Read, String)>,
 }
 
 impl Calendar {
@@ -121,14 +131,18 @@ impl CalendarBuilder {
         self
     }
 
-    /// Adds a holiday: no window opens on this date.
-    pub fn holiday(mut self, date: Date, name: &str) -> Self {
-        self.days.push((date, name.to_owned()));
+    /// Adds a holiday: no window opens on this date. A time of day is ignored.
+    pub fn holiday(mut self, date: impl CivilTime, name: &str) -> Self {
+        self.days.push((date.civil(), name.to_owned()));
         self
     }
 
-    /// Adds the events of an iCalendar text. All-day events, which may last several days and recur yearly, become
-    /// holidays. Events with times become freezes.
+    /// Adds the events of an iCalendar text (RFC 5545). All-day events, which may last several days and recur yearly,
+    /// become holidays. Events with times become freezes. Cancelled events count as if they were not there; transparent
+    /// ones count, because nearly all calendars of holidays have them.
+    ///
+    /// A text is read whole or refused: recurrences other than yearly ones, components other than events, time zones and
+    /// alarms, and properties that no standard knows and that do not begin with `X-` are refused, each with its line.
     pub fn icalendar(mut self, text: &str) -> Self {
         self.icalendars.push(text.to_owned());
         self
@@ -137,14 +151,20 @@ impl CalendarBuilder {
     /// Adds a freeze, from `from` up to but not including `until`, on the clock of the zone. A date means the start of
     /// its day.
     ///
-    /// A freeze that ends on `Date::MAX` has no end: the calendar never opens again.
-    pub fn freeze(
-        mut self,
-        from: impl Into<DateTime>,
-        until: impl Into<DateTime>,
-        reason: &str,
-    ) -> Self {
-        let freeze = (from.into(), until.into(), reason.to_owned());
+    /// A freeze that ends on the last date there is, `9999-12-31`, has no end: the calendar never opens again.
+    ///
+    /// ```
+    /// use annealing_checks::calendar::Calendar;
+    ///
+    /// let calendar = Calendar::builder("Europe/Zurich")
+    ///     .weekly("Mon-Fri 09:00-17:00")
+    ///     .freeze("2026-12-18T18:00", "2027-01-04", "holiday traffic")
+    ///     .build()?;
+    /// # let _ = calendar;
+    /// # Ok::<(), annealing_checks::calendar::Error>(())
+    /// ```
+    pub fn freeze(mut self, from: impl CivilTime, until: impl CivilTime, reason: &str) -> Self {
+        let freeze = (from.civil(), until.civil(), reason.to_owned());
         self.freezes.push(freeze);
         self
     }
@@ -160,12 +180,12 @@ impl CalendarBuilder {
         })?;
         let mut freezes = self.dated_freezes(&zone)?;
         let mut holidays = Holidays::default();
-        for (date, name) in &self.days {
-            holidays.add(*date, name);
+        for (day, name) in &self.days {
+            holidays.add(read(day)?.date(), name);
         }
         for text in &self.icalendars {
             ical::read(text, &zone, &mut holidays, &mut freezes)
-                .map_err(|why| Error::ICalendar { why })?;
+                .map_err(|problems| Error::ICalendar { problems })?;
         }
         let freezes = Freezes::new(freezes);
         Ok(Calendar {
@@ -194,14 +214,19 @@ impl CalendarBuilder {
     }
 
     fn dated_freezes(&self, zone: &TimeZone) -> Result<Vec<Freeze>, Error> {
-        let freeze = |(from, until, reason): &(DateTime, DateTime, String)| {
+        let freeze = |(from, until, reason): &(Read, Read, String)| {
+            let (from, until) = (read(from)?, read(until)?);
             if until < from {
                 return Err(Error::Freeze {
                     reason: reason.clone(),
                 });
             }
-            Ok(Freeze::civil(zone, *from, *until, reason.clone()))
+            Ok(Freeze::civil(zone, from, until, reason.clone()))
         };
         self.freezes.iter().map(freeze).collect()
     }
+}
+
+fn read(time: &Read) -> Result<DateTime, Error> {
+    time.clone().map_err(|text| Error::Time { text })
 }

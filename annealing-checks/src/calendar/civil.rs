@@ -1,10 +1,44 @@
-//! Conversion from local time to instants: the rules for daylight saving, in one place.
+//! Times on the clock of a zone, and their conversion to instants: the rules for daylight saving, in one place.
 
 use jiff::{
     Timestamp, ToSpan,
     civil::{Date, DateTime},
     tz::{AmbiguousOffset, TimeZone},
 };
+
+/// A date or a time on the clock of a calendar's zone: a date or a civil time of `jiff`, or text such as `2026-12-24` or
+/// `2026-12-24T18:00`. A date means the start of its day.
+pub trait CivilTime {
+    /// Returns the time; the text if it is none.
+    ///
+    /// # Errors
+    /// If the text is no date and no time.
+    fn civil(self) -> Result<DateTime, String>;
+}
+
+impl CivilTime for Date {
+    fn civil(self) -> Result<DateTime, String> {
+        Ok(self.into())
+    }
+}
+
+impl CivilTime for DateTime {
+    fn civil(self) -> Result<DateTime, String> {
+        Ok(self)
+    }
+}
+
+impl CivilTime for &str {
+    fn civil(self) -> Result<DateTime, String> {
+        self.parse().map_err(|_| self.to_owned())
+    }
+}
+
+impl CivilTime for String {
+    fn civil(self) -> Result<DateTime, String> {
+        self.as_str().civil()
+    }
+}
 
 /// The first instant at which the clock of `zone` shows `at` or later.
 ///

@@ -19,6 +19,7 @@
 mod builder;
 mod check;
 mod civil;
+mod digits;
 mod freezes;
 mod holidays;
 mod ical;
@@ -32,6 +33,7 @@ mod yearly;
 
 pub use builder::{CalendarBuilder, Error};
 pub use check::Calendar;
+pub use civil::CivilTime;
 pub use layer::CalendarLayer;
 pub use opening::Opening;
 pub use select::WindowLayer;

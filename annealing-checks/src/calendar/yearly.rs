@@ -2,7 +2,15 @@
 //!
 //! Implemented here because holiday rules are short, and a rule that is not understood must be refused.
 
-use jiff::civil::{Date, Weekday};
+use jiff::{
+    SignedDuration,
+    civil::{Date, Weekday},
+};
+
+use super::digits::{date, time as time_of_day};
+
+/// The largest offset from UTC of any time zone.
+const EASTERNMOST: SignedDuration = SignedDuration::from_hours(14);
 
 /// Maximum `COUNT` of a rule.
 const MOST: u32 = 10_000;
@@ -34,17 +42,20 @@ impl Yearly {
             weekdays: Vec::new(),
         };
         let (mut count, mut is_yearly) = (None, false);
+        let rule = rule.trim().to_ascii_uppercase();
+        let mut names = Vec::new();
         for part in rule.split(';') {
-            let wrong = || format!("the recurrence part `{part}`");
+            let wrong = || format!("the recurrence part `{part}`, which is not supported");
             let (name, value) = part.split_once('=').ok_or_else(wrong)?;
+            if names.contains(&name) || matches!(name, "UNTIL" | "COUNT") && is_ended(&names) {
+                return Err(format!("the recurrence part `{part}` beside another one"));
+            }
+            names.push(name);
             match name {
                 "FREQ" if value == "YEARLY" => is_yearly = true,
                 "INTERVAL" => yearly.interval = value.parse().map_err(|_| wrong())?,
                 "COUNT" => count = Some(value.parse().map_err(|_| wrong())?),
-                "UNTIL" => {
-                    let date = value.get(..8).and_then(|date| date.parse().ok());
-                    yearly.until = date.ok_or_else(wrong)?;
-                }
+                "UNTIL" => yearly.until = until(value).ok_or_else(wrong)?,
                 "BYMONTH" => yearly.months = numbers(value, 1..=12).ok_or_else(wrong)?,
                 "BYMONTHDAY" => yearly.month_days = numbers(value, -31..=31).ok_or_else(wrong)?,
                 "BYDAY" => yearly.weekdays = weekdays(value).ok_or_else(wrong)?,
@@ -57,18 +68,23 @@ impl Yearly {
 
     fn finish(mut self, is_yearly: bool, count: Option<u32>) -> Result<Self, String> {
         if !is_yearly {
-            return Err("a recurrence without FREQ=YEARLY".into());
+            return Err("a recurrence without FREQ=YEARLY, which is not supported".into());
         }
         if self.interval < 1 {
-            return Err(format!("the interval {}", self.interval));
+            return Err(format!(
+                "the INTERVAL {}, which is not positive",
+                self.interval
+            ));
         }
         if !self.weekdays.is_empty() && self.months.is_empty() {
-            return Err("BYDAY without BYMONTH".into());
+            return Err(
+                "a recurrence with BYDAY and without BYMONTH, which is not supported".into(),
+            );
         }
         match count {
             None => {}
             Some(n @ 1..=MOST) => self.until = self.nth(n),
-            Some(n) => return Err(format!("COUNT={n} (1 to {MOST} are possible)")),
+            Some(n) => return Err(format!("COUNT={n}; 1 to {MOST} are possible")),
         }
         Ok(self)
     }
@@ -124,6 +140,24 @@ impl Yearly {
             _ => by_date && by_weekday,
         }
     }
+}
+
+/// Whether a rule with these parts has an end.
+fn is_ended(names: &[&str]) -> bool {
+    names.iter().any(|name| matches!(*name, "UNTIL" | "COUNT"))
+}
+
+/// The last date of a rule. A time in UTC, which does not fit a rule of days, is the latest date that it is anywhere.
+fn until(value: &str) -> Option<Date> {
+    let Some((day, time)) = value.split_once('T') else {
+        return date(value);
+    };
+    let at = date(day)?.to_datetime(time_of_day(time.strip_suffix('Z').unwrap_or(time))?);
+    let latest = match time.ends_with('Z') {
+        true => at.saturating_add(EASTERNMOST),
+        false => at,
+    };
+    Some(latest.date())
 }
 
 fn numbers(value: &str, range: std::ops::RangeInclusive<i8>) -> Option<Vec<i8>> {

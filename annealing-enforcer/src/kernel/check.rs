@@ -61,6 +61,7 @@ impl Kernel {
         out.calls.push(Call::Check(CheckCall {
             target: Target {
                 run,
+                fence: run.n,
                 plugin: entry.kind,
                 asset,
                 incarnation: attempt.incarnation.clone(),

@@ -1,11 +1,13 @@
 //! Executes a command of an operator, or refuses it if its object does not exist.
 
+use std::collections::BTreeSet;
+
 use control_plane_store::records::{
     Approval, By, Decision, Ended, Outcome, Override, Pause, Scope,
 };
 use jiff::Timestamp;
 use plugin_sdk::{Cause, CheckName, Now};
-use prodspec_model::{AssetId, Digest};
+use prodspec_model::{AssetId, Digest, TypeName};
 
 use super::{
     Kernel,
@@ -18,6 +20,7 @@ use super::{
         people::{Command, People, Waiver},
         slot::{Class, Trigger, flag},
     },
+    without_plugin,
 };
 use crate::bug::Bug;
 
@@ -69,11 +72,7 @@ impl Kernel {
         match &scope {
             Scope::Asset(asset) => drop(self.known(asset)?),
             Scope::Type(name) if self.kind_of(name.as_str()).is_none() => {
-                let types = self.kinds.iter().map(|kind| kind.config.name.to_string());
-                return Err(format!(
-                    "no plugin enforces the type {name}; the enforced types are {}",
-                    listed(types)
-                ));
+                return Err(no_plugin(name, &self.registered_types()));
             }
             _ => {}
         }
@@ -99,14 +98,7 @@ impl Kernel {
     ) -> Result<(), Refused> {
         let ended = Ended { by, at: now.wall };
         let Some(pause) = self.people.resume(scope, ended) else {
-            let paused = self.people.paused();
-            return Err(match paused.is_empty() {
-                true => format!("{scope} is not paused; no pause is in force"),
-                false => format!(
-                    "{scope} is not paused; the paused scopes are {}",
-                    listed(paused)
-                ),
-            });
+            return Err(not_paused(scope, self.people.paused()));
         };
         self.record(Record::Pause(pause), out);
         self.look_at_held(now);
@@ -200,6 +192,13 @@ impl Kernel {
         let slot = self.known(asset)?;
         let entry = self.table.slot(slot);
         if !self.table.has_intent(slot) && !entry.in_flight() {
+            if !self.has_plugin(slot) {
+                let name = &self.kinds[entry.kind.index()].config.name;
+                return Err(format!(
+                    "`{asset}` is left alone: {}",
+                    without_plugin::why(name.as_str())
+                ));
+            }
             let why = match entry.has(flag::ORPHAN) {
                 true => {
                     "left intent and is left alone; acknowledge it, or put it into intent again"
@@ -403,7 +402,27 @@ impl Kernel {
     }
 }
 
-fn is_to_come(now: Now, until: Option<Timestamp>) -> Result<(), Refused> {
+/// Why a type cannot be paused that has no plugin.
+pub(super) fn no_plugin(name: &TypeName, types: &BTreeSet<TypeName>) -> Refused {
+    let types = types.iter().map(ToString::to_string);
+    format!(
+        "no plugin enforces the type {name}; the enforced types are {}",
+        listed(types)
+    )
+}
+
+/// Why a scope cannot be resumed that is not paused.
+pub(super) fn not_paused(scope: &Scope, paused: Vec<String>) -> Refused {
+    match paused.is_empty() {
+        true => format!("{scope} is not paused; no pause is in force"),
+        false => format!(
+            "{scope} is not paused; the paused scopes are {}",
+            listed(paused)
+        ),
+    }
+}
+
+pub(super) fn is_to_come(now: Now, until: Option<Timestamp>) -> Result<(), Refused> {
     match until {
         Some(until) if until <= now.wall => Err(format!(
             "the end {until:.0} is in the past; it is {:.0} now",

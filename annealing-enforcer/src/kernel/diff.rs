@@ -23,9 +23,16 @@ use crate::bug::Bug;
 impl Kernel {
     /// Starts the diff of an asset whose turn has come.
     pub(super) fn start_diff(&mut self, now: Now, slot: SlotNo, out: &mut Effects) {
+        if !self.has_plugin(slot) {
+            return self.start_without_plugin(now, slot, out);
+        }
         if self.waits_for_old_id(now, slot, out) {
             return;
         }
+        self.call_diff(now, slot, out);
+    }
+
+    fn call_diff(&mut self, now: Now, slot: SlotNo, out: &mut Effects) {
         let before = self.before_edit(slot);
         let cures = before.is_some();
         let Some((asset, incarnation)) = before.or_else(|| self.intent_of(slot)) else {
@@ -57,6 +64,7 @@ impl Kernel {
             incarnation: incarnation.no(),
         };
         let (pin, seq) = (entry.pin, entry.seq);
+        let fence = self.fence_of_diff(slot);
         let Some(attempt) = self.attempts.at_mut(at) else {
             return;
         };
@@ -77,10 +85,22 @@ impl Kernel {
             .set_diff(now.mono + state.config.diff_deadline, at, generation);
         out.calls.push(Call::Diff(Target {
             run,
+            fence,
             plugin: kind,
             asset,
             incarnation,
         }));
+    }
+
+    /// Returns the number that a diff carries. R13: after one that looks for the outcome of a push, the provider refuses
+    /// that push, should it arrive late.
+    fn fence_of_diff(&mut self, slot: SlotNo) -> u32 {
+        let entry = self.table.slot(slot);
+        let (in_flight, n) = (entry.in_flight(), entry.n);
+        if in_flight {
+            self.table.fences.raise(slot, n);
+        }
+        self.table.fences.of(slot)
     }
 
     /// Returns the content that the asset settled with last, if this run compares with that (R6). `None` while a push
@@ -146,7 +166,7 @@ impl Kernel {
     }
 
     /// Moves an asset whose intent has another type now to the plugin of that type. Returns whether it did.
-    fn follow_type(&mut self, now: Now, slot: SlotNo, type_name: &str) -> bool {
+    pub(super) fn follow_type(&mut self, now: Now, slot: SlotNo, type_name: &str) -> bool {
         let entry = self.table.slot(slot);
         let (kind, trigger, class) = (entry.kind, entry.trigger, entry.class);
         if self.kinds[kind.index()].config.name.as_str() == type_name {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use control_plane_store::records::{
-    Approval, AssetRecord, Decision, Orphaned, Override, Owned, Pause,
+    Approval, AssetRecord, Decision, Floor, Orphaned, Override, Owned, Pause,
 };
 use plugin_sdk::{
     Cause, Change, Diff, Mono, Observation, Observed, Pin, PinEvent, Pushed, Run, Shared, Standing,
@@ -132,8 +132,8 @@ pub struct Effects {
 pub enum Record {
     /// The state of one asset in production. `None`: there is no state to keep.
     Asset(AssetId, Option<AssetRecord>),
-    /// Every asset of this incarnation without a record of its own was in sync with it.
-    Floor(IncarnationNo),
+    /// Every asset of this incarnation without a record of its own, and of one of these types, was in sync with it.
+    Floor(Floor),
     /// The newest incarnation taken in. Records of pins that moved with it come before this one.
     Taken(IncarnationNo),
     /// The asset's own pin moved. [`Pin::Default`]: it has no pin of its own any more.
@@ -176,6 +176,9 @@ pub enum Call {
 pub struct Target {
     /// The number of the call.
     pub run: Run,
+    /// The number that the provider compares. It differs from that of `run` for diffs only: several diffs of an asset may
+    /// overlap, and arrive in any order, so only pushes raise it, and diffs that find the outcome of one.
+    pub fence: u32,
     /// The number of the asset's type, in the order of registration.
     pub plugin: TypeNo,
     /// The asset as its intent has it.

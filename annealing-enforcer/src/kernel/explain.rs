@@ -34,7 +34,7 @@ pub enum AssetStatus {
     Pushing,
     /// The asset waits; see [`Explanation::waiting`].
     Waiting,
-    /// The asset left intent without a turndown, and its resource is left alone.
+    /// The asset left intent without a turndown, or its type has no plugin any more. Its resource is left alone.
     Orphaned,
     /// The asset has no pin yet, and its resource is left alone.
     NotYet,
@@ -52,6 +52,8 @@ pub enum Waiting {
     Checks(Vec<Delay>),
     /// A diff or push failed, or the plugin's calls are held back; the text is the error.
     Failure(String),
+    /// Pushes succeed, and a diff finds the same change afterwards; the text says how often.
+    NotConverging(String),
     /// The push is blocked by another push or by a taken claim.
     Others {
         /// The blocking push or claim, as text.
@@ -130,6 +132,7 @@ impl Kernel {
                 .filter(|_| !entry.has(flag::IN_SYNC)),
             waiting: wait
                 .map(|wait| self.waiting(slot, wait))
+                .or_else(|| self.waits_for_plugin(slot))
                 .or_else(|| self.queued_for(now, slot)),
             next_look: it.and_then(|it| it.wakes).map(|at| wall_at(now, at)),
             failures: it.map_or(0, |it| it.failures),
@@ -153,6 +156,7 @@ impl Kernel {
     pub(super) fn waiting(&self, slot: SlotNo, wait: &Wait) -> Waiting {
         match wait {
             Wait::Backoff(why) => Waiting::Failure(why.clone()),
+            Wait::NotConverging(why) => Waiting::NotConverging(why.clone()),
             Wait::Delayed(delays, _) => Waiting::Checks(delays.clone()),
             Wait::Parked { why, behind } => Waiting::Others {
                 why: why.clone(),
@@ -276,6 +280,7 @@ impl Kernel {
         referenced.extend(self.ledger.floor());
         referenced.extend(self.table.last_settled().referenced());
         referenced.extend(self.pins.referenced());
+        referenced.extend(self.ledger.named_by_kept());
         referenced.extend(self.attempts.iter().map(|it| it.incarnation.no()));
         referenced.sort();
         referenced.dedup();

@@ -36,6 +36,7 @@ impl Kernel {
         self.claims.amounts.set_consumed(&slot, std::iter::empty());
         self.claims.amounts.next_round();
         self.census.forget(slot);
+        self.ledger.forget_kept(slot);
         self.moved.remove(&slot);
         self.observations.forget(slot);
         self.holds.take_waiters(slot);

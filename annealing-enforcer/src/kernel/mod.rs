@@ -11,6 +11,7 @@ mod command;
 mod cure;
 mod diff;
 mod dispatch;
+mod early;
 mod event;
 mod explain;
 mod follow_up;
@@ -42,6 +43,7 @@ mod survey;
 #[cfg(test)]
 mod tests;
 mod usage;
+mod without_plugin;
 
 use std::collections::BTreeMap;
 
@@ -50,6 +52,7 @@ use control_plane_store::records::MovedRecord;
 use plugin_sdk::{FencingToken, Now};
 use prodspec_model::Incarnation;
 
+pub(crate) use early::before_intent;
 pub use event::{Call, CheckCall, Effects, Event, PushCall, Record, Target};
 #[cfg(test)]
 pub(crate) use explain::LOOKS;
@@ -65,7 +68,9 @@ pub use state::{
     people::{Command, Interventions},
 };
 pub use status::{Named, Status, UnknownPush};
-pub use {crate::bug::Bug, branch::Branch, notice::Notice, recovered::Recovered};
+pub use {
+    crate::bug::Bug, branch::Branch, notice::Notice, recovered::AtFloor, recovered::Recovered,
+};
 
 use crate::config::{Config, TypeConfig};
 use state::{

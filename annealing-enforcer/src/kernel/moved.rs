@@ -250,6 +250,8 @@ impl Kernel {
         // A provider that knows the resource refuses calls with a lower number than those of the old id.
         let entry = self.table.slot_mut(new);
         entry.n = entry.n.max(calls);
+        let fence = self.table.fences.of(old);
+        self.table.fences.raise(new, fence);
         self.observations.forget(new);
         self.move_words(now, &from, &id, out);
         self.record(Record::Orphan(from.clone(), None), out);

@@ -40,6 +40,10 @@ impl Kernel {
     /// Answers a question of a check or a survey about an asset, or starts an observation.
     pub(super) fn observe_slot(&mut self, now: Now, asker: Asker, slot: SlotNo, out: &mut Effects) {
         match self.observation_of(slot) {
+            Ok((asset, _)) if !self.is_observable(slot, &asset) => {
+                let why = Error::failed(super::without_plugin::why(asset.type_str()));
+                self.answer(now, vec![asker], &Err(why), out);
+            }
             Err(why) => self.answer(now, vec![asker], &Err(why), out),
             Ok((asset, incarnation)) => self.observe_asset(
                 now,
@@ -213,6 +217,7 @@ impl Kernel {
             self.count(Branch::Observed);
             out.calls.push(Call::Diff(Target {
                 run,
+                fence: self.table.fences.of(asked.slot),
                 plugin: kind,
                 asset: asked.asset,
                 incarnation: asked.incarnation,

@@ -84,8 +84,9 @@ impl Kernel {
         None
     }
 
-    /// Whether the asset does not converge: the same change is found again after 3 successful pushes. It is reported
-    /// and slowed down.
+    /// Whether the asset waits because it does not converge: a diff finds the same change again after successful pushes.
+    /// After the first ones it waits a little, since production may show the effect late; after 3 it is reported and
+    /// slowed down.
     pub(super) fn not_converging(
         &mut self,
         now: Now,
@@ -96,41 +97,79 @@ impl Kernel {
         let Some(attempt) = self.attempts.at_mut(at) else {
             return true;
         };
-        let Some((digest, times)) = attempt.pushed else {
-            return false;
-        };
-        if digest != change.digest || times < 3 {
-            return self.slowed_down(now, at, out);
+        let same = attempt.pushed.filter(|(last, _)| *last == change.digest);
+        match (same, attempt.pushed.is_some()) {
+            (Some((digest, times)), _) if times >= 3 => {
+                // After the wait, one more push is let through.
+                attempt.pushed = Some((digest, times - 1));
+                attempt.slowed = attempt.pushes;
+                let pushes = attempt.pushes;
+                let why = format!(
+                    "not converging: the same change is found again after {pushes} successful pushes; check the plugin's diff"
+                );
+                self.does_not_converge(now, at, why, self.config.drift_period, out);
+                true
+            }
+            (Some((_, times)), _) => self.awaits_effect(now, at, times, out),
+            (None, pushed) => pushed && self.slowed_down(now, at, out),
         }
-        // After the wait, one more push is let through.
-        attempt.pushed = Some((digest, times - 1));
-        let (slot, period) = (attempt.slot, self.config.drift_period);
-        self.count(Branch::NotConverging);
-        let why = "not converging: the same change is found again after 3 successful pushes; check the plugin's diff";
-        let why = why.to_owned();
+    }
+
+    /// Whether the asset waits for its last push to show: the push succeeded, and the same change is found again. It
+    /// waits once per push, and is diffed again before the next one.
+    fn awaits_effect(&mut self, now: Now, at: AttemptNo, times: u32, out: &mut Effects) -> bool {
+        let Some(attempt) = self.attempts.at_mut(at) else {
+            return true;
+        };
+        if attempt.slowed == attempt.pushes {
+            return false;
+        }
+        attempt.slowed = attempt.pushes;
+        let slot = attempt.slot;
+        let why = format!(
+            "the same change is found again after a successful push (number {times}); looking again before the next one"
+        );
+        let wait = self.backoff(times).max(self.config.backoff_base);
         self.decide(now, slot, Outcome::Held(why.clone()), out);
-        self.wait_for(now, slot, Wait::Backoff(why), period, out);
+        self.wait_for(now, slot, Wait::NotConverging(why), wait, out);
         true
     }
 
     /// Whether the asset is slowed down, because it still differs after many successful pushes: a flapping plugin is
     /// not pushed in a hot loop.
-    pub(super) fn slowed_down(&mut self, now: Now, at: AttemptNo, out: &mut Effects) -> bool {
+    fn slowed_down(&mut self, now: Now, at: AttemptNo, out: &mut Effects) -> bool {
         let Some(attempt) = self.attempts.at_mut(at) else {
             return true;
         };
-        let (slot, pushes) = (attempt.slot, attempt.pushes);
+        let pushes = attempt.pushes;
         if pushes < MANY_PUSHES || attempt.slowed == pushes {
             return false;
         }
         attempt.slowed = pushes;
-        self.count(Branch::NotConverging);
-        let why = "not converging: the asset still differs after many successful pushes; check the plugin's diff";
-        let why = why.to_owned();
-        self.decide(now, slot, Outcome::Held(why.clone()), out);
+        let why = format!(
+            "not converging: the asset still differs after {pushes} successful pushes; check the plugin's diff"
+        );
         let wait = self.backoff(pushes - MANY_PUSHES);
-        self.wait_for(now, slot, Wait::Backoff(why), wait, out);
+        self.does_not_converge(now, at, why, wait, out);
         true
+    }
+
+    /// Lets an asset wait that does not converge, and reports it.
+    fn does_not_converge(
+        &mut self,
+        now: Now,
+        at: AttemptNo,
+        why: String,
+        wait: Duration,
+        out: &mut Effects,
+    ) {
+        let Some(slot) = self.attempts.at(at).map(|it| it.slot) else {
+            return;
+        };
+        self.count(Branch::NotConverging);
+        self.tell_not_converging(slot, &why, out);
+        self.decide(now, slot, Outcome::Held(why.clone()), out);
+        self.wait_for(now, slot, Wait::NotConverging(why), wait, out);
     }
 
     /// Gives push permits to the assets that wait for them, in order, and starts their checks.

@@ -101,11 +101,18 @@ impl Kernel {
         let Some(stand) = self.pins.of_mut(slot) else {
             return;
         };
-        let SyncState::OutOfSync { waits_for, why, .. } = &mut stand.state else {
+        let SyncState::OutOfSync {
+            waits_for,
+            why,
+            awaits_person,
+            ..
+        } = &mut stand.state
+        else {
             return;
         };
         let (named, held) = held_by(delays);
-        if *waits_for != named || *why != held {
+        let was_held = std::mem::take(awaits_person);
+        if *waits_for != named || *why != held || was_held {
             (*waits_for, *why) = (named, held);
             self.report_status(slot, out);
         }
@@ -116,11 +123,14 @@ impl Kernel {
         let Some(stand) = self.pins.of_mut(slot) else {
             return;
         };
-        let SyncState::OutOfSync { why, .. } = &mut stand.state else {
+        let SyncState::OutOfSync {
+            why, awaits_person, ..
+        } = &mut stand.state
+        else {
             return;
         };
-        if why.as_deref() != Some(because) {
-            *why = Some(because.to_owned());
+        if why.as_deref() != Some(because) || !*awaits_person {
+            (*why, *awaits_person) = (Some(because.to_owned()), true);
             self.report_status(slot, out);
         }
     }
@@ -252,5 +262,6 @@ pub(super) fn out_of_sync(now: Now) -> SyncState {
         since: now.wall,
         waits_for: Vec::new(),
         why: None,
+        awaits_person: false,
     }
 }

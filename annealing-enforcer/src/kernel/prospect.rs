@@ -272,9 +272,12 @@ fn why(waiting: Option<&Waiting>) -> String {
     let said = |delay: &Delay| format!("{}: {}", delay.check, delay.reason);
     match waiting {
         Some(Waiting::Checks(delays)) => delays.iter().map(said).collect::<Vec<_>>().join("; "),
-        Some(Waiting::Failure(why) | Waiting::Others { why, .. } | Waiting::Operator(why)) => {
-            why.clone()
-        }
+        Some(
+            Waiting::Failure(why)
+            | Waiting::NotConverging(why)
+            | Waiting::Others { why, .. }
+            | Waiting::Operator(why),
+        ) => why.clone(),
         Some(Waiting::UnknownOutcome) => "a push of the asset may still be under way".into(),
         Some(Waiting::Production) => "production is still working on the asset".into(),
         _ => "the asset was not compared with production".into(),

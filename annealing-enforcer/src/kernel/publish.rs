@@ -147,7 +147,7 @@ impl Kernel {
     pub(super) fn kind_of(&self, type_name: &str) -> Option<TypeNo> {
         self.kinds
             .iter()
-            .position(|kind| kind.config.name.as_str() == type_name)
+            .position(|kind| kind.has_plugin && kind.config.name.as_str() == type_name)
             .map(TypeNo::from_index)
     }
 
@@ -162,6 +162,9 @@ impl Kernel {
     /// Handles an asset whose content changed, or that left intent or came back.
     fn touch(&mut self, now: Now, place: Touched, older: &Incarnation, out: &mut Effects) {
         let slot = place.slot;
+        if place.after.is_none() && self.ledger.kept(slot).is_some() {
+            self.left_without_plugin(now, slot, out);
+        }
         if place.after.is_some() {
             self.table.set_elsewhere(slot, None);
         }
@@ -223,6 +226,7 @@ impl Kernel {
             entry.set(flag::IN_SYNC | flag::REACHED, false);
         });
         self.observations.forget(slot);
+        self.census.contested.forget(slot);
         // R8, R16: a check under way has seen the asset at its former pin. Newer intent is left to R11.
         if self.settle_waits.is_checking()
             && trigger == Trigger::PinMoved
@@ -249,6 +253,7 @@ impl Kernel {
         settled: bool,
         out: &mut Effects,
     ) {
+        self.ledger.forget_kept(slot);
         let gone = asset.has_addon(addons::Turndown::TYPE) && settled;
         let (id, no) = (asset.id(), self.table.latest().no());
         let found = flag::IN_SYNC | flag::REACHED | flag::THERE;
@@ -315,6 +320,7 @@ impl Kernel {
 
     /// Ends the orphan state of an asset that has an intent again.
     pub(super) fn returned(&mut self, slot: SlotNo, out: &mut Effects) {
+        self.ledger.forget_kept(slot);
         if self.table.slot(slot).has(flag::ORPHAN) {
             self.count(Branch::Returned);
             self.mark(slot, out, |entry| entry.set(flag::ORPHAN, false));

@@ -1,15 +1,16 @@
 //! Push: from admission to a known outcome. A push is recorded ahead, called, and resolved or closed.
 
 use control_plane_store::records::Outcome;
-use plugin_sdk::{Claim, Key, Mono, Now, Pushed, Run, plugin};
+use plugin_sdk::{Cause, Claim, Key, Mono, Now, Pushed, Run, plugin};
 use prodspec_model::{Digest, addons::DependsOn};
 
 use super::{
     Kernel,
     branch::Branch,
     event::{Call, Effects, PushCall, Target},
+    report::class_of,
     state::{
-        attempt::{Phase, Wait},
+        attempt::{NOT_CONVERGING, Phase, Wait},
         numbers::AttemptNo,
         numbers::SlotNo,
         slot::{Class, Trigger},
@@ -179,12 +180,14 @@ impl Kernel {
         };
         let slot = self.table.slot_mut(it.slot);
         slot.n += 1;
+        let kind = slot.kind;
         it.run = slot.n;
         let run = Run {
             slot: it.slot.bare(),
             n: slot.n,
             incarnation: it.incarnation.no(),
         };
+        self.table.fences.raise(it.slot, run.n);
         it.phase = Phase::Pushing;
         it.advance();
         let begin_by = match continuation {
@@ -192,7 +195,6 @@ impl Kernel {
             true => it.call_until,
             false => begin_by,
         };
-        let kind = slot.kind;
         self.schedule.set(it.call_until, at, it.generation);
         let known = self.table.known(it.slot);
         let asset = known
@@ -205,6 +207,7 @@ impl Kernel {
         out.calls.push(Call::Push(PushCall {
             target: Target {
                 run,
+                fence: run.n,
                 plugin: kind,
                 asset,
                 incarnation: it.incarnation.clone(),
@@ -244,6 +247,11 @@ impl Kernel {
             return;
         };
         self.push_call_ended(now, slot, answer.as_ref().err(), is_late, out);
+        match &answer {
+            Ok(Pushed::InProgress { .. }) | Err(plugin::Error::Unknown { .. }) => {}
+            Ok(_) => self.tell_push_ended(now, slot, "done", out),
+            Err(error) => self.tell_push_ended(now, slot, class_of(error).1, out),
+        }
         match answer {
             Ok(Pushed::InProgress { check_again_in }) => {
                 self.count(Branch::PushInProgress);
@@ -282,9 +290,14 @@ impl Kernel {
             .map_or(0, |(_, times)| times);
         it.pushed = Some((digest, times + 1));
         it.pushes = it.pushes.saturating_add(1);
-        (it.failures, it.voids, it.told) = (0, 0, 0);
+        (it.failures, it.voids) = (0, 0);
+        it.told &= NOT_CONVERGING;
+        let repairs = it.cause == Cause::Drift && it.pushes == 1;
         if turndown {
             self.count(Branch::TurnedDown);
+        }
+        if repairs {
+            self.repaired(now, slot, out);
         }
         self.close(now, at, out);
         self.decide(now, slot, Outcome::Pushed, out);
@@ -307,6 +320,7 @@ impl Kernel {
         };
         let (slot, until) = (it.slot, it.call_until);
         it.failures = it.failures.saturating_add(1);
+        self.tell_push_ended(now, slot, "unknown", out);
         self.decide(now, slot, Outcome::Failed(why), out);
         if self.is_guarded(slot) {
             self.release_permit(now, slot, out);

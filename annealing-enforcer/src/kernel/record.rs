@@ -1,14 +1,15 @@
 //! Records: the settled state, the records of assets, and decisions.
 
 use control_plane_store::records::{
-    AssetRecord, Decision, OpenPush, Outcome, ReliedOn, Settled, Unhealthy,
+    AssetRecord, Decision, Floor, OpenPush, Outcome, ReliedOn, Settled, Unhealthy, excerpt,
 };
-use plugin_sdk::Now;
+use plugin_sdk::{Delay, Now};
 use prodspec_model::{AssetId, Digest, addons::DependsOn};
 
 use super::{
     Kernel,
     event::{Effects, Record},
+    notice::Notice,
     state::{attempt::Attempt, numbers::SlotNo, people::Waiver, slot::flag},
 };
 
@@ -81,7 +82,14 @@ impl Kernel {
             }
             let no = self.table.latest().no();
             self.ledger.set_floor(no);
-            self.record(Record::Floor(no), out);
+            let types = self.registered_types();
+            self.record(
+                Record::Floor(Floor {
+                    incarnation: no,
+                    types,
+                }),
+                out,
+            );
             return;
         }
         for slot in self.ledger.take_quiet_batch(now.mono) {
@@ -126,6 +134,14 @@ impl Kernel {
         let it = self.attempts.at(entry.attempt);
         let open = it.filter(|_| entry.in_flight());
         let open = open.map(|it| self.open_push(now, it));
+        if let Some(kept) = self.ledger.kept(slot) {
+            return AssetRecord {
+                open,
+                edges: self.edges.of(id),
+                claims: it.map(|it| it.claims.clone()).unwrap_or_default(),
+                ..kept.clone()
+            };
+        }
         AssetRecord {
             settled,
             drifted,
@@ -160,21 +176,26 @@ impl Kernel {
         let (Some(it), Some(id)) = (self.attempts.at_mut(at), self.table.id(slot)) else {
             return;
         };
-        let said = match &outcome {
+        let reasons = match &outcome {
             Outcome::Delayed(delays) => {
-                let reasons: Vec<_> = delays
-                    .iter()
-                    .map(|delay| format!("{}: {}", delay.check, delay.reason))
-                    .collect();
-                Some(Digest::of(reasons.join("\n").as_bytes()))
+                let reason = |delay: &Delay| format!("{}: {}", delay.check, delay.reason);
+                let reasons: Vec<_> = delays.iter().map(reason).collect();
+                Some(reasons.join("\n"))
             }
-            Outcome::Held(why) | Outcome::Failed(why) => Some(Digest::of(why.as_bytes())),
+            Outcome::Held(why) | Outcome::Failed(why) => Some(why.clone()),
             _ => None,
         };
+        let said = reasons
+            .as_ref()
+            .map(|reasons| Digest::of(reasons.as_bytes()));
         if said.is_some() && said == it.said {
             return;
         }
         it.said = said;
+        if let (Outcome::Delayed(_) | Outcome::Held(_), Some(why)) = (&outcome, reasons) {
+            let (asset, why) = (id.clone(), excerpt(why));
+            out.notices.push(Notice::Delayed { asset, why });
+        }
         let decision = Decision {
             at: now.wall,
             trigger,

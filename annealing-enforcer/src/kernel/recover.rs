@@ -9,7 +9,7 @@ use prodspec_model::{
 };
 
 use super::{
-    Kernel, Recovered,
+    AtFloor, Kernel, Recovered,
     branch::Branch,
     event::{Effects, Record},
     pin::policy_in,
@@ -18,9 +18,11 @@ use super::{
         numbers::AttemptNo,
         numbers::SlotNo,
         pins::Stand,
+        registered::RegisteredType,
         slot::{Class, Slot, State, Trigger, flag},
         table::Elsewhere,
     },
+    without_plugin::may_be_there,
 };
 use crate::bug::Bug;
 use crate::config::{Config, TypeConfig};
@@ -40,17 +42,20 @@ impl Kernel {
         let mut kernel = Self::new(now, config, kinds, token, owned, recovered.latest);
         kernel.people.remember(recovered.interventions, now.wall);
         let kept = kernel.recover_orphans(recovered.orphans);
-        kernel.recover_gone(now, recovered.gone, &recovered.assets, out);
-        kernel.recover_intent();
+        let floor = recovered.floor;
+        let mut assets = recovered.assets;
+        kernel.recover_gone(now, recovered.gone, &assets, floor.as_ref(), out);
+        let bare = kernel.recover_intent();
+        kernel.recover_without_plugin(now, &bare, floor.as_ref(), &mut assets, out);
         kernel.recover_heads(recovered.heads);
         for (id, pin) in recovered.pins {
             kernel.recover_pin(id, pin);
         }
-        if let Some(floor) = &recovered.floor {
+        kernel.recover_without_slot(now, &assets, &recovered.named, out);
+        if let Some(floor) = &floor {
             kernel.recover_floor(floor);
         }
-        let records: Vec<_> = recovered
-            .assets
+        let records: Vec<_> = assets
             .into_iter()
             .filter_map(|(id, record)| Some((kernel.table.find(id.as_str())?, id, record)))
             .collect();
@@ -58,6 +63,7 @@ impl Kernel {
             kernel.recover_record(*slot, id, record);
             kernel.recover_settled(*slot, id, record, &recovered.named);
         }
+        kernel.mark_without_plugin();
         kernel.recover_left(now, kept, out);
         for (slot, _, record) in &records {
             kernel.recover_push(now, *slot, record, &recovered.named, out);
@@ -84,7 +90,7 @@ impl Kernel {
             let Ok(asset) = Asset::try_from(orphaned.asset.as_str()) else {
                 continue;
             };
-            let Some(kind) = self.kind_of(asset.type_str()) else {
+            let Some(kind) = self.stored_kind(asset.type_str()) else {
                 continue;
             };
             if self.table.locate(asset.id_str()).is_some() {
@@ -113,15 +119,22 @@ impl Kernel {
         now: Now,
         gone: Vec<(Asset, Incarnation)>,
         records: &[(AssetId, AssetRecord)],
+        floor: Option<&AtFloor>,
         out: &mut Effects,
     ) {
         for (asset, last) in gone {
-            let (id, kind) = (asset.id(), self.kind_of(asset.type_str()));
+            let id = asset.id();
+            let record = records.iter().find(|(other, _)| *other == id);
+            let record = record.map(|(_, record)| record);
+            let was_enforced =
+                record.is_some_and(may_be_there) || floor.is_some_and(|floor| floor.knows(&asset));
+            let kind = match was_enforced {
+                true => self.stored_kind(asset.type_str()),
+                false => self.kind_of(asset.type_str()),
+            };
             let Some(kind) = kind.filter(|_| self.table.find(id.as_str()).is_none()) else {
                 continue;
             };
-            let record = records.iter().find(|(other, _)| *other == id);
-            let record = record.map(|(_, record)| record);
             let settled = |record: &AssetRecord| {
                 let content = record.settled.as_ref().map(|settled| settled.content);
                 record.open.is_none() && content == Some(asset.digest())
@@ -232,7 +245,7 @@ impl Kernel {
         policies.into_iter().filter_map(at_head).collect()
     }
 
-    fn govern(&mut self, slot: SlotNo, policy: &AssetId) {
+    pub(super) fn govern(&mut self, slot: SlotNo, policy: &AssetId) {
         self.table.slot_mut(slot).set(flag::GOVERNED, true);
         if !self.planted(Bug::FollowLatest) {
             let place = self.table.default_place(Some(policy));
@@ -326,7 +339,9 @@ impl Kernel {
         }
     }
 
-    fn recover_intent(&mut self) {
+    /// Adds the assets of the newest incarnation. Returns the locations of those whose type has no plugin.
+    fn recover_intent(&mut self) -> Vec<Location> {
+        let mut bare = Vec::new();
         let latest = self.table.latest().clone();
         self.table.reserve(latest.snapshot().len());
         let empty = prodspec_model::Snapshot::empty();
@@ -335,48 +350,53 @@ impl Kernel {
         for lot in places.chunks(AHEAD) {
             latest.snapshot().read_ahead(lot.iter().copied());
             for location in lot {
-                self.recover_asset(&latest, *location);
+                if self.recover_asset(&latest, *location).is_none() {
+                    bare.push(*location);
+                }
             }
         }
         self.table.index_added();
+        bare
     }
 
-    fn recover_asset(&mut self, latest: &Incarnation, location: Location) {
-        let Some(asset) = latest.snapshot().at(location) else {
-            return;
-        };
-        if let Some(kind) = self.kind_of(asset.type_str()) {
-            let slot = Slot::new(kind, Some(location), latest.no());
-            let slot = self.table.insert_later(asset.id_str(), slot);
-            if let Some(policy) = policy_in(&asset) {
-                self.govern(slot, &policy);
-            }
+    /// Adds an asset of the newest incarnation, unless its type has no plugin.
+    fn recover_asset(&mut self, latest: &Incarnation, location: Location) -> Option<()> {
+        let asset = latest.snapshot().at(location)?;
+        let kind = self.kind_of(asset.type_str())?;
+        let slot = Slot::new(kind, Some(location), latest.no());
+        let slot = self.table.insert_later(asset.id_str(), slot);
+        if let Some(policy) = policy_in(&asset) {
+            self.govern(slot, &policy);
         }
+        Some(())
     }
 
     /// Marks each asset as in sync whose content is the one in `floor`: all assets without a record were in sync with
     /// that.
-    fn recover_floor(&mut self, floor: &Incarnation) {
-        self.ledger.set_floor(floor.no());
+    fn recover_floor(&mut self, floor: &AtFloor) {
+        self.ledger.set_floor(floor.incarnation.no());
+        let was_enforced = |kind: &RegisteredType| floor.types.contains(&kind.config.name);
+        let was_enforced: Vec<bool> = self.kinds.iter().map(was_enforced).collect();
         for at in SlotNo::all(self.table.len()) {
             let slot = self.table.slot_mut(at);
             let follows = slot.location.is_some() && slot.pin.is_newest();
+            let follows = follows && was_enforced[slot.kind.index()];
             slot.set(flag::REACHED | flag::THERE, follows);
         }
-        for change in floor
-            .snapshot()
-            .diff(&self.table.latest().snapshot().clone())
-        {
+        let latest = self.table.latest().snapshot().clone();
+        for change in floor.incarnation.snapshot().diff(&latest) {
+            let before = change.before.as_ref().filter(|asset| floor.knows(asset));
             let Some(at) = self.table.find(change.id().as_str()) else {
                 continue;
             };
             let slot = self.table.slot_mut(at);
             slot.set(flag::REACHED, false);
-            slot.set(flag::THERE, change.before.is_some() && slot.pin.is_newest());
-            if change.before.is_some() && slot.pin.is_newest() && slot.location.is_some() {
-                self.table.last_settled_mut().keep(at, floor.clone(), None);
+            slot.set(flag::THERE, before.is_some() && slot.pin.is_newest());
+            if before.is_some() && slot.pin.is_newest() && slot.location.is_some() {
+                let floor = floor.incarnation.clone();
+                self.table.last_settled_mut().keep(at, floor, None);
             }
-            if let Some(before) = &change.before {
+            if let Some(before) = before {
                 let (id, edges) = (before.id(), addons::DependsOn::edges_of(before));
                 self.edges.keep(&id, &edges);
                 self.edges.had(&id, &edges);
@@ -394,11 +414,7 @@ impl Kernel {
         let slot = self.table.slot_mut(at);
         slot.set(flag::RECORDED, true);
         slot.set(flag::REACHED, reached);
-        // The edges of an asset that took over from its old id may be those of the resource under that id.
-        let unpushed = record.moved.as_ref().is_some_and(|moved| !moved.pushed);
-        let has_edges = !record.edges.is_empty() && !unpushed;
-        let there = record.settled.is_some() || record.open.is_some() || has_edges;
-        slot.set(flag::THERE, there);
+        slot.set(flag::THERE, may_be_there(record));
         self.moved
             .extend(record.moved.clone().map(|moved| (at, moved)));
         let slot = self.table.slot(at);

@@ -1,10 +1,10 @@
 //! The records of the former owner, from which a kernel is recovered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use control_plane_store::records::{AssetRecord, Orphaned, Owned};
 use plugin_sdk::Pin;
-use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo};
+use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo, TypeName};
 
 use super::state::people::Interventions;
 
@@ -15,9 +15,8 @@ pub struct Recovered {
     pub latest: Incarnation,
     /// The newest sealed incarnation, if it was not taken in yet.
     pub newer: Option<Incarnation>,
-    /// Each asset of this incarnation without a record of its own was in sync with it. `None`: there is no such
-    /// incarnation.
-    pub floor: Option<Incarnation>,
+    /// What is known of the assets without a record of their own. `None`: nothing.
+    pub floor: Option<AtFloor>,
     /// The records of single assets.
     pub assets: Vec<(AssetId, AssetRecord)>,
     /// The incarnations that these records name: of assets whose intent has changed since, and of open pushes.
@@ -35,6 +34,29 @@ pub struct Recovered {
     pub heads: Vec<(AssetId, Incarnation)>,
     /// The commands of operators on record.
     pub interventions: Interventions,
+}
+
+/// An incarnation with which all assets of certain types were in sync that have no record of their own.
+#[derive(Debug, Clone)]
+pub struct AtFloor {
+    /// The incarnation with which they were in sync.
+    pub incarnation: Incarnation,
+    /// The types that had a plugin when this was recorded.
+    pub types: BTreeSet<TypeName>,
+}
+
+impl AtFloor {
+    /// Returns the asset as it was in sync, if it had a plugin.
+    pub(super) fn asset(&self, id: &AssetId) -> Option<Asset> {
+        self.incarnation.asset(id).filter(|asset| self.knows(asset))
+    }
+
+    /// Whether assets of the type of `asset` had a plugin.
+    pub(super) fn knows(&self, asset: &Asset) -> bool {
+        self.types
+            .iter()
+            .any(|name| name.as_str() == asset.type_str())
+    }
 }
 
 impl Recovered {

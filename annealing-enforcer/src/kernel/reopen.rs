@@ -69,10 +69,10 @@ impl Kernel {
         for &relied in &relies_on {
             self.holds.take(relied);
         }
-        // The plugin that made the push also finds its outcome, whatever type the asset has now.
-        if let Some(kind) = self.kind_of(open.type_name.as_str()) {
-            self.table.slot_mut(at).kind = kind;
-        }
+        // The plugin that made the push also finds its outcome, whatever type the asset has now. Without that plugin,
+        // the push is over at its deadline.
+        let kind = self.stored_kind(open.type_name.as_str());
+        self.table.slot_mut(at).kind = kind.unwrap_or(self.table.slot(at).kind);
         let number = self.table.slot(at).attempt;
         let left = open.until.saturating_sub(self.ownership.total(now.mono));
         let kind = self.table.slot(at).kind;

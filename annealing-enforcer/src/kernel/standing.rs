@@ -109,15 +109,18 @@ impl Kernel {
             return SyncState::InSync { since };
         }
         let it = self.attempts.at(self.table.slot(slot).attempt);
+        let phase = it.map(|it| &it.phase);
+        let awaits_person = matches!(phase, Some(Phase::Waiting(Wait::Held(_))));
         let (waits_for, why) = match it.map(|it| (&it.phase, it.unhealthy)) {
             Some((Phase::Waiting(Wait::Backoff(why)), true)) => {
                 let why = why.clone();
                 return SyncState::Unhealthy { why };
             }
             Some((Phase::Waiting(Wait::Delayed(delays, _)), _)) => held_by(delays),
-            Some((Phase::Waiting(Wait::Backoff(why) | Wait::Held(why)), _)) => {
-                (Vec::new(), Some(why.clone()))
-            }
+            Some((
+                Phase::Waiting(Wait::Backoff(why) | Wait::NotConverging(why) | Wait::Held(why)),
+                _,
+            )) => (Vec::new(), Some(why.clone())),
             Some((Phase::Waiting(Wait::Parked { why, .. }), _)) => (Vec::new(), Some(why.clone())),
             _ => (Vec::new(), None),
         };
@@ -125,6 +128,7 @@ impl Kernel {
             since,
             waits_for,
             why,
+            awaits_person,
         }
     }
 
@@ -140,6 +144,7 @@ impl Kernel {
             Phase::Waiting(Wait::Lease) => Reason::Ownership,
             Phase::Waiting(Wait::Held(_)) => Reason::Held,
             Phase::Waiting(Wait::Backoff(_)) => Reason::Failed,
+            Phase::Waiting(Wait::NotConverging(_)) => Reason::NotConverging,
             Phase::Waiting(Wait::Delayed(..)) => Reason::Delayed,
             Phase::Waiting(Wait::Parked { .. }) => Reason::Others,
             _ => Reason::Looking,

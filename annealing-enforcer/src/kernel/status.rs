@@ -45,13 +45,17 @@ pub struct Status {
     pub held: BTreeMap<AssetId, String>,
     /// Pushes of unknown outcome: they may still be under way.
     pub unknown: Vec<UnknownPush>,
-    /// Orphans: assets that left intent without a turndown and are left alone.
+    /// Orphans: assets that left intent without a turndown, or whose type has no plugin any more. They are left alone.
     pub orphans: Vec<AssetId>,
     /// Assets that the newest incarnation and production have, and that are left alone until their rollout reaches
     /// them: they came back into intent, or their rollout went back.
     pub left_running: Vec<AssetId>,
     /// Assets that were turned down and are gone from production: their entries may be removed from the source.
     pub turned_down: Vec<AssetId>,
+    /// Assets that something else changes again each time that they were repaired: they may be in sync at this moment.
+    /// Another control plane, a program or a person works on the same resources.
+    #[serde(default)]
+    pub contested: Named,
     /// Types whose diffs or pushes are held back by an open circuit breaker.
     pub open_breakers: Vec<TypeName>,
 }
@@ -60,7 +64,8 @@ impl Status {
     /// Returns whether production matches the newest incarnation, as far as enforcement knows.
     pub fn is_as_intended(&self) -> bool {
         let left = self.orphans.is_empty() && self.left_running.is_empty();
-        self.unsettled == 0 && self.behind.many == 0 && self.unknown.is_empty() && left
+        let rests = self.unsettled == 0 && self.unknown.is_empty() && self.contested.many == 0;
+        rests && self.behind.many == 0 && left
     }
 }
 
@@ -139,6 +144,7 @@ impl Kernel {
             orphans,
             left_running,
             turned_down: self.turned_down(),
+            contested: self.contested(now),
             open_breakers: breakers.map(|kind| kind.config.name.clone()).collect(),
         }
     }
@@ -166,6 +172,15 @@ impl Kernel {
     pub(super) fn note_orphan(&mut self, slot: SlotNo) {
         let is_orphan = self.table.slot(slot).has(flag::ORPHAN);
         self.census.set_orphaned(slot, is_orphan);
+    }
+
+    fn contested(&self, now: Now) -> Named {
+        let contested = &self.census.contested;
+        let all = || contested.now(now.mono, self.config.drift_period);
+        Named {
+            many: all().count() as u32,
+            first: self.first_named(all()),
+        }
     }
 
     fn first_named(&self, slots: impl Iterator<Item = SlotNo>) -> Vec<AssetId> {

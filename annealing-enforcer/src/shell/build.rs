@@ -17,6 +17,7 @@ use super::{
     attached::FeedNumbers,
     enforcer::{Enforcer, WhileOwner},
     handle::Handle,
+    into_plugin::IntoPlugin,
     phase::SharedPhase,
     pulse::Pulse,
     task_failures::TaskFailures,
@@ -37,10 +38,10 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// Wraps a plugin with the defaults of [`TypeConfig`].
-    pub fn new(plugin: impl AssetPlugin) -> Self {
+    /// Wraps a plugin, or an `Arc` of one, with the defaults of [`TypeConfig`].
+    pub fn new<Form>(plugin: impl IntoPlugin<Form>) -> Self {
         Self {
-            plugin: Arc::new(plugin),
+            plugin: plugin.into_plugin(),
             turndown: None,
             adjust: Vec::new(),
         }

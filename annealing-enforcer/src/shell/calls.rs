@@ -119,6 +119,7 @@ impl<R: Runtime> Calls<R> {
                     plugin,
                     asset,
                     incarnation,
+                    ..
                 },
             cause,
             change,
@@ -147,7 +148,10 @@ impl<R: Runtime> Calls<R> {
                 tracing::info!(asset = %intent.id(), incarnation = %intent.incarnation(), "the push was not started: its evidence or the lease has expired; diffing again first");
                 return not_started;
             }
-            tracing::info!(asset = %request.asset_id(), incarnation = %request.incarnation(), ?cause, turndown, "push");
+            // A follow-up goes on with a push that has its line.
+            if !continuation {
+                tracing::info!(asset = %request.asset_id(), incarnation = %request.incarnation(), ?cause, turndown, "push");
+            }
             let push = async |request| registered.change(request).await;
             let answer = call(stack, request, push, "push", plugin::Error::unknown).await;
             fenced(&events, token, answer.as_ref().err());
@@ -158,7 +162,11 @@ impl<R: Runtime> Calls<R> {
 
     fn diff_request(&self, target: &Target) -> DiffRequest {
         let intent = self.intent(target.incarnation.clone(), target.asset.clone());
-        DiffRequest::new(intent, self.token, target.run)
+        let run = Run {
+            n: target.fence,
+            ..target.run
+        };
+        DiffRequest::new(intent, self.token, run)
     }
 
     fn intent(&self, incarnation: Incarnation, asset: Asset) -> AssetIntent {

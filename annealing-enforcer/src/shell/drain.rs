@@ -37,13 +37,11 @@ impl<R: Runtime> Ownership<R> {
         self.beside.iter().for_each(|task| task.abort());
         self.step(Event::Drain);
         let (pushes, within) = (self.kernel.pushing(), self.drain);
-        if pushes > 0 {
-            tracing::info!(
-                pushes,
-                ?within,
-                "shutting down; waiting for pushes under way to end"
-            );
-        }
+        tracing::info!(
+            pushes,
+            ?within,
+            "shutting down: no push starts, and pushes under way may end"
+        );
         let mut end = self.runtime.sleep(within);
         while self.kernel.pushing() > 0 {
             match self.turn(inputs, &mut end).await {

@@ -16,6 +16,7 @@ use plugin_sdk::{
     service::{Checks, Stack},
 };
 use prodspec_model::PartitionId;
+use tracing::Instrument;
 
 use super::{
     ProcessLease,
@@ -90,14 +91,24 @@ impl<R: Runtime> Enforcer<R> {
     ///
     /// # Errors
     /// When the store is broken or cannot be read. Production is left as it is.
+    ///
+    /// All log lines of the partition, those of plugins, generation, rollouts and workflows included, are in the span
+    /// `partition` with the fields `partition` and `process`.
     pub async fn run(
         mut self,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), Error> {
-        let ended = self.until(drain::told(shutdown)).await;
-        self.phase.set(Phase::Elsewhere);
-        self.process_lease.leave(&self.partition).await;
-        ended
+        // Of the highest level, so that a filter that drops lines does not drop the process from those that it keeps.
+        let span = tracing::error_span!(
+            "partition", partition = %self.partition, process = %self.process_lease.process_id()
+        );
+        let run = async {
+            let ended = self.until(drain::told(shutdown)).await;
+            self.phase.set(Phase::Elsewhere);
+            self.process_lease.leave(&self.partition).await;
+            ended
+        };
+        run.instrument(span).await
     }
 
     async fn until(&mut self, mut shutdown: BoxFuture<'static, ()>) -> Result<(), Error> {
@@ -178,7 +189,7 @@ impl<R: Runtime> Enforcer<R> {
         beside: Vec<AbortHandle>,
         shutdown: &mut BoxFuture<'static, ()>,
     ) -> Result<End, Error> {
-        let (recovered, watch) = match self.recover(&mut asked, shutdown).await? {
+        let (recovered, watch) = match self.recover(token, &mut asked, shutdown).await? {
             Ok(recovered) => recovered,
             Err(end) => return Ok(end),
         };
@@ -215,6 +226,7 @@ impl<R: Runtime> Enforcer<R> {
     /// Commands that arrive meanwhile are appended to `asked`.
     async fn recover(
         &mut self,
+        token: FencingToken,
         asked: &mut Vec<Input>,
         shutdown: &mut BoxFuture<'static, ()>,
     ) -> Result<Result<(Recovered, intent::Intent<R>), End>, Error> {
@@ -226,7 +238,15 @@ impl<R: Runtime> Enforcer<R> {
             Rewrites::default(),
         );
         self.phase.set(Phase::Starting);
-        let mut recovery = Box::pin(intent.recover()).fuse();
+        // A command that its caller gave up before this process owned the partition may have been given to another one.
+        asked.retain(|input| !input.is_given_up());
+        let intent = intent.patient();
+        let first = self.first_incarnation(token, &intent, asked, shutdown);
+        let newest = match first.await? {
+            Ok(newest) => newest,
+            Err(end) => return Ok(Err(end)),
+        };
+        let mut recovery = Box::pin(intent.recover(newest)).fuse();
         loop {
             futures::select_biased! {
                 () = shutdown.fuse() => return Ok(Err(End::Shutdown)),

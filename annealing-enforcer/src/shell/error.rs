@@ -35,7 +35,10 @@ impl Error {
         matches!(
             self,
             Self::Store(Unavailable { .. })
-                | Self::Incarnation(incarnations::Error::Store(Unavailable { .. }))
+                | Self::Incarnation(
+                    incarnations::Error::Store(Unavailable { .. })
+                        | incarnations::Error::Younger { .. }
+                )
         )
     }
 }

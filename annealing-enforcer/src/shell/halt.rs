@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use control_plane_runtime::Runtime;
+use control_plane_runtime::{Outage, Runtime};
 use control_plane_store::{
     Batch, CommitError, Store, Version, owner,
     record::{self, Rewrites},
@@ -145,6 +145,7 @@ struct StopRecord<R> {
 impl<R: Runtime> StopRecord<R> {
     /// The stop of the partition, if there is one that is not cleared.
     async fn read(&self) -> Result<Option<Stopped>, Error> {
+        let mut outage = Outage::default();
         loop {
             match record::load::<Stopped>(&*self.store, &self.partition, "").await {
                 Ok(stopped) => {
@@ -155,7 +156,9 @@ impl<R: Runtime> StopRecord<R> {
                     return Ok(noted.filter(Stopped::holds));
                 }
                 Err(error @ control_plane_store::Error::Unavailable { .. }) => {
-                    tracing::warn!(%error, "cannot read whether enforcement stopped itself; trying again");
+                    if outage.failed(self.runtime.now().mono) {
+                        tracing::warn!(%error, "cannot read whether enforcement stopped itself; trying again until it can");
+                    }
                     self.runtime.sleep(AGAIN).await;
                 }
                 Err(error) => return Err(error.into()),
@@ -169,12 +172,15 @@ impl<R: Runtime> StopRecord<R> {
         let batch = Batch::new()
             .expect_at(owner, Version(self.token.0))
             .write(self.rewrites.put(&self.partition, "", stopped)?);
+        let mut outage = Outage::default();
         loop {
             match self.store.commit(batch.clone()).await {
                 Ok(_) => return Ok(true),
                 Err(CommitError::Conflict { .. }) => return Ok(false),
                 Err(error) if error.may_resubmit() => {
-                    tracing::warn!(%error, "failed to store the reason why enforcement stopped; trying again");
+                    if outage.failed(self.runtime.now().mono) {
+                        tracing::warn!(%error, "failed to store the reason why enforcement stopped; trying again until it is stored");
+                    }
                     self.runtime.sleep(AGAIN).await;
                 }
                 Err(error) => return Err(control_plane_store::Error::from(error).into()),

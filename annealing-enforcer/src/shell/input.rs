@@ -87,7 +87,8 @@ impl Input {
         keeps && !self.is_given_up()
     }
 
-    /// Whether the caller of this input no longer waits for its answer.
+    /// Whether the caller of this input no longer waits for its answer. An owner obeys a command nevertheless: its
+    /// caller cannot know whether it was too late.
     pub(super) fn is_given_up(&self) -> bool {
         match self {
             Self::Tell(_, reply) | Self::Pin(_, _, reply) | Self::Actuate(_, reply) => {

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use control_plane_runtime::Runtime;
+use control_plane_runtime::{Outage, Runtime};
 use control_plane_store::{
     Store,
     incarnations::{self, Incarnations},
@@ -18,7 +18,7 @@ use plugin_sdk::Pin;
 use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo, PartitionId};
 
 use super::{error::Error, input::Input};
-use crate::kernel::{Event, Interventions, Recovered};
+use crate::kernel::{AtFloor, Event, Interventions, Recovered};
 
 /// The period at which the newest incarnation is looked up even without a hint: hints may be lost.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -61,13 +61,23 @@ impl<R: Runtime> Intent<R> {
         self.rewrites.clone()
     }
 
-    /// Waits for a first incarnation, then reads all records. A read that fails because the store cannot be reached is
-    /// repeated, and only that read, so that a takeover succeeds with a store that often fails.
-    pub(super) async fn recover(mut self) -> Result<(Recovered, Self), Error> {
+    /// Repeats a read that fails because the store cannot be reached, and only that read, so that a takeover succeeds with
+    /// a store that often fails.
+    pub(super) fn patient(mut self) -> Self {
         self.patient = true;
-        let newest = self.first().await?;
+        self
+    }
+
+    /// Reads all records of the partition, whose newest incarnation is `newest`.
+    pub(super) async fn recover(self, newest: Incarnation) -> Result<(Recovered, Self), Error> {
         let recovered = self.remembered(newest).await?;
         Ok((recovered, self))
+    }
+
+    /// Whether the partition has an incarnation.
+    pub(super) async fn has_any(&self) -> Result<bool, Error> {
+        let head = async || self.incarnations.head().await.map_err(Error::Incarnation);
+        Ok(self.read(head).await?.is_some())
     }
 
     /// Reads once; in a recovery, repeats the read until the store can be reached.
@@ -109,7 +119,10 @@ impl<R: Runtime> Intent<R> {
         let newer = newer.map(|_| newest.clone());
         let floor = self.load::<Floor>().await?;
         let floor = match floor {
-            Some(floor) => self.kept(floor.incarnation).await?,
+            Some(Floor { incarnation, types }) => {
+                let kept = self.kept(incarnation).await?;
+                kept.map(|incarnation| AtFloor { incarnation, types })
+            }
             None => None,
         };
         let mut orphans = Vec::new();
@@ -124,8 +137,13 @@ impl<R: Runtime> Intent<R> {
         let gone = match &taken {
             Some(_) => Vec::new(),
             None => {
-                self.gone(&newest, floor.as_ref(), &assets, &orphans)
-                    .await?
+                self.gone(
+                    &newest,
+                    floor.as_ref().map(|floor| &floor.incarnation),
+                    &assets,
+                    &orphans,
+                )
+                .await?
             }
         };
         Ok(Recovered {
@@ -222,7 +240,7 @@ impl<R: Runtime> Intent<R> {
     }
 
     /// Waits for the first incarnation.
-    async fn first(&self) -> Result<Incarnation, Error> {
+    pub(super) async fn first(&self) -> Result<Incarnation, Error> {
         let mut hints = self.store.watch(self.incarnations.topic());
         loop {
             if let Some(latest) = self.read(|| self.latest()).await? {
@@ -286,7 +304,7 @@ impl<R: Runtime> Intent<R> {
     }
 
     /// The pauses, approvals and overrides of operators, including those that are used up or have ended.
-    async fn words(&self) -> Result<Interventions, Error> {
+    pub(super) async fn words(&self) -> Result<Interventions, Error> {
         Ok(Interventions {
             pauses: self
                 .all::<Pause>()
@@ -313,8 +331,14 @@ impl<R: Runtime> Intent<R> {
     pub(super) async fn follow(self: Arc<Self>, events: UnboundedSender<Input>) {
         let mut hints = self.store.watch(self.incarnations.topic());
         let mut seen = IncarnationNo::default();
+        let mut outage = Outage::default();
         loop {
-            match self.newer_than(seen).await {
+            let newer = self.newer_than(seen).await;
+            let now = self.runtime.now().mono;
+            if newer.is_ok() {
+                outage.over(now, "reading the newest incarnation");
+            }
+            match newer {
                 Ok(Some(latest)) => {
                     seen = latest.no();
                     if events
@@ -325,9 +349,10 @@ impl<R: Runtime> Intent<R> {
                     }
                 }
                 Ok(None) => {}
-                Err(error) => {
+                Err(error) if outage.failed(now) => {
                     tracing::warn!(%error, "cannot read the newest incarnation; the last one stays in force");
                 }
+                Err(_) => {}
             }
             let hint = futures::future::select(hints.next(), self.runtime.sleep(LOOK_EVERY)).await;
             // The store is closed and gives no more hints: wait for the next look-up.

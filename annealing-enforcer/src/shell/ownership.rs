@@ -209,9 +209,10 @@ impl<R: Runtime> Ownership<R> {
                 let asked = self.askers.usage(shared, but, reply);
                 self.step(asked);
             }
+            // An owner obeys a command although its caller has given up: the caller cannot know whether it did.
+            Input::Tell(command, reply) => self.tell(*command, reply),
             // The caller has given up, and may have asked another process since: the input is not processed.
             given_up if given_up.is_given_up() => {}
-            Input::Tell(command, reply) => self.tell(*command, reply),
             // The caller may have gone.
             Input::Clear(_, reply) => drop(reply.send(Err(Refused::nothing_stopped()))),
             Input::Pin(asset, pin, reply) => self.pin(asset, pin, reply),

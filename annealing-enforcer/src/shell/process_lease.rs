@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use control_plane_runtime::Runtime;
+use control_plane_runtime::{Outage, Runtime};
 use control_plane_store::{
     Store,
     owner::{Acquire, Beat, Process, ProcessId},
@@ -10,12 +10,13 @@ use control_plane_store::{
 use futures::{channel::mpsc::UnboundedSender, lock::Mutex};
 use plugin_sdk::{FencingToken, Mono, with_causes};
 use prodspec_model::PartitionId;
+use tracing::Instrument;
 
 use super::{input::Input, pulse::Pulse};
 use crate::kernel::Event;
 
 /// The default term, 15 s: a process that sends no heartbeat for this long is declared dead, and other processes take
-/// over its partitions.
+/// over its partitions. Heartbeats come every 3.3 s; a process whose heartbeats fail for 10 s starts nothing more.
 pub const TERM: Duration = Duration::from_secs(15);
 
 /// The enforcers that share a heartbeat.
@@ -33,6 +34,7 @@ struct Enrolled {
 pub struct ProcessLease<R> {
     runtime: R,
     term: Duration,
+    id: ProcessId,
     process: Arc<Mutex<Process>>,
     enforcers: Arc<Enforcers>,
     /// Counts the members: the last one to leave sees that no other holds it.
@@ -44,10 +46,12 @@ impl<R: Runtime> ProcessLease<R> {
     /// must be the same for all processes; see [`TERM`]. Sends heartbeats until all clones are dropped.
     pub fn join(runtime: R, store: Arc<dyn Store>, process: ProcessId, term: Duration) -> Self {
         let clock = runtime.clone();
+        let id = process.clone();
         let process = Process::new(store, process, term, Arc::new(move || clock.now().mono));
         let this = Self {
             runtime: runtime.clone(),
             term,
+            id,
             process: Arc::new(Mutex::new(process)),
             enforcers: Arc::default(),
             members: Arc::default(),
@@ -58,8 +62,9 @@ impl<R: Runtime> ProcessLease<R> {
         );
         let members = Arc::downgrade(&this.members);
         let beats = runtime.clone();
-        runtime.spawn(Box::pin(async move {
-            let mut withheld = false;
+        let span = tracing::error_span!("process", process = %this.id);
+        let beating = async move {
+            let (mut withheld, mut outages) = (false, Outages::default());
             while let (Some(process), Some(enforcers)) = (weak.upgrade(), enforcers.upgrade()) {
                 let mut beating = process.lock().await;
                 // The last member has left, or is about to: no more heartbeats.
@@ -70,7 +75,10 @@ impl<R: Runtime> ProcessLease<R> {
                 let silent = silent(&enforcers);
                 let next = match none_answers(&enforcers) {
                     true => now + term / 9,
-                    false => beat(&beats, &mut beating, &enforcers, term).await,
+                    false => {
+                        let outage = &mut outages.heartbeat;
+                        beat(&beats, &mut beating, &enforcers, term, outage).await
+                    }
                 };
                 if silent.is_empty() {
                     withheld = false;
@@ -82,13 +90,19 @@ impl<R: Runtime> ProcessLease<R> {
                     );
                 }
                 give_up(&mut beating, &enforcers, silent, now, term).await;
-                give_back(&mut beating, &enforcers).await;
+                give_back(&mut beating, &enforcers, &mut outages.release, now).await;
                 drop(beating);
                 drop((process, enforcers));
                 beats.sleep_until(next).await;
             }
-        }));
+        };
+        runtime.spawn(Box::pin(beating.instrument(span)));
         this
+    }
+
+    /// The name of this process.
+    pub(crate) fn process_id(&self) -> &ProcessId {
+        &self.id
     }
 
     /// Tries once to acquire the ownership of a partition.
@@ -110,8 +124,14 @@ impl<R: Runtime> ProcessLease<R> {
 
     /// Releases the ownership of a partition, so that other processes need not wait for a term.
     pub(crate) async fn release(&self, partition: &PartitionId) {
-        if let Err(error) = self.process.lock().await.release(partition).await {
-            tracing::warn!(%partition, %error, "failed to release ownership of the partition; it expires after a term");
+        let mut process = self.process.lock().await;
+        let was_held = process.held().contains_key(partition);
+        match process.release(partition).await {
+            Ok(()) if was_held => tracing::info!(%partition, "released the partition"),
+            Ok(()) => {}
+            Err(error) => {
+                tracing::warn!(%partition, %error, "failed to release ownership of the partition; it expires after a term");
+            }
         }
     }
 
@@ -156,6 +176,13 @@ impl<R: Runtime> ProcessLease<R> {
     pub(crate) fn soon(&self) -> Mono {
         self.runtime.now().mono + self.term / 9
     }
+}
+
+/// The outages of the work that each heartbeat repeats.
+#[derive(Default)]
+struct Outages {
+    heartbeat: Outage,
+    release: Outage,
 }
 
 /// The partitions whose loops have not processed the last renewal, and since when.
@@ -208,7 +235,7 @@ async fn give_up(
 }
 
 /// Releases ownerships that no enforcer of this process uses, for example after a release without an answer.
-async fn give_back(process: &mut Process, enforcers: &Enforcers) {
+async fn give_back(process: &mut Process, enforcers: &Enforcers, outage: &mut Outage, now: Mono) {
     let wanted: BTreeSet<PartitionId> = {
         let enforcers = enforcers
             .lock()
@@ -216,8 +243,12 @@ async fn give_back(process: &mut Process, enforcers: &Enforcers) {
         let running = enforcers.iter().filter(|it| !it.events.is_closed());
         running.map(|it| it.partition.clone()).collect()
     };
-    if let Err(error) = process.give_back(&wanted).await {
-        tracing::warn!(%error, "failed to release unused ownership; retrying after the next heartbeat");
+    match process.give_back(&wanted).await {
+        Ok(()) => drop(outage.over(now, "the release of unused ownership")),
+        Err(error) if outage.failed(now) => {
+            tracing::warn!(%error, "failed to release unused ownership; retrying after each heartbeat");
+        }
+        Err(_) => {}
     }
 }
 
@@ -227,8 +258,12 @@ async fn beat<R: Runtime>(
     process: &mut Process,
     enforcers: &Enforcers,
     term: Duration,
+    outage: &mut Outage,
 ) -> Mono {
     let answer = process.beat().await;
+    if answer.is_ok() {
+        outage.over(runtime.now().mono, "the heartbeat");
+    }
     let enforcers = enforcers
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -263,8 +298,11 @@ async fn beat<R: Runtime>(
             runtime.now().mono + term / 9
         }
         Err(error) => {
-            tracing::warn!(%error, "the heartbeat did not reach the store; trying again");
-            runtime.now().mono + term / 18
+            let now = runtime.now().mono;
+            if outage.failed(now) {
+                tracing::warn!(%error, "the heartbeat did not reach the store; trying again until it does");
+            }
+            now + term / 18
         }
     }
 }

@@ -9,7 +9,11 @@
 //!
 //! | log line | level | when |
 //! |---|---|---|
+//! | `the push ended` | INFO | a push ended, with all its follow-ups |
+//! | `the push is delayed` | INFO | checks or an operator hold a push, for another reason than before |
 //! | `a push failed` | WARN | the first failure of a class since the asset was in sync or pushed |
+//! | `an asset does not converge` | WARN | its pushes succeed, and the third one in a row had no effect |
+//! | `something else changes an asset again` | WARN | five repairs of drift in a row |
 //! | `a circuit breaker opened` | WARN | the calls of so many assets fail that the plugin is only probed |
 //! | `a circuit breaker closed` | INFO | a probe succeeded |
 
@@ -66,8 +70,25 @@ impl Telemetry {
     pub(super) fn tell(&self, notice: Notice) {
         let partition = &self.partition;
         match notice {
+            Notice::PushEnded {
+                asset,
+                incarnation,
+                outcome,
+                took,
+            } => {
+                tracing::info!(%partition, %asset, %incarnation, outcome, ?took, "the push ended");
+            }
+            Notice::Delayed { asset, why } => {
+                tracing::info!(%partition, %asset, why, "the push is delayed");
+            }
             Notice::PushFailed { asset, class, why } => {
                 tracing::warn!(%partition, %asset, class, why, "a push failed; retrying as its failure class says");
+            }
+            Notice::NotConverging { asset, why } => {
+                tracing::warn!(%partition, %asset, why, "an asset does not converge; it is pushed once per drift period until its diff finds it in sync");
+            }
+            Notice::Contested { asset, repairs } => {
+                tracing::warn!(%partition, %asset, repairs, "something else changes an asset again each time that it was repaired; look for another control plane, program or person that works on it");
             }
             Notice::BreakerOpened { type_name, call } => {
                 tracing::warn!(%partition, %type_name, call, "a circuit breaker opened: calls fail for most assets; the plugin is only probed");

@@ -84,6 +84,8 @@ impl Kernel {
             .live
             .as_ref()
             .map_or(Duration::ZERO, |live| live.rollout().watched);
+        let removed = self.group.removed_policy();
+        rollout.removed_policy = removed.map(|asset| asset.canonical().to_owned());
         let many = found.targets.len();
         rollout.note(at, format!("began with {many} targets"), None);
         for asset in found.left_out.iter().take(10) {

@@ -2,10 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plugin_sdk::{Direction, PinStatus, SyncState, Target, Wait};
+use plugin_sdk::{Direction, Judgement, PinStatus, SyncState, Target, Until, Wait};
 use prodspec_model::AssetId;
 
-use super::{Kernel, state::live::Live};
+use super::{
+    Kernel,
+    state::{live::Live, verdict::reasons},
+};
+use crate::record::{Lasting, Rollout, State};
 
 /// Maximum number of assets under way that are named, and of assets that one of them waits for.
 const SHOWN: usize = 5;
@@ -13,6 +17,12 @@ const SHOWN: usize = 5;
 impl Kernel {
     pub(super) fn waits(&self, live: &Live) -> Vec<Wait> {
         let mut waits = live.selecting.waits().to_vec();
+        let unknown = unknown_health(live.rollout());
+        let for_health = |wait: &&mut Wait| matches!(wait.until, Until::Healthy { .. });
+        for wait in waits.iter_mut().filter(for_health) {
+            wait.why
+                .extend(unknown.iter().map(|why| format!("; {why}")));
+        }
         let back = live.targets().direction() == Direction::Back;
         let under_way = |target: &&Target| target.is_under_way() || back && target.is_waiting();
         let names = live.targets().on_the_way().iter().filter(under_way);
@@ -25,6 +35,46 @@ impl Kernel {
             });
         }
         waits
+    }
+
+    /// Returns why an operator has to act before the rollout goes on or completes.
+    pub(super) fn awaits_person(&self, live: &Live) -> Option<String> {
+        let rollout = live.rollout();
+        match &rollout.state {
+            State::Paused => {
+                let by = rollout.history.iter().rev().find_map(|it| it.by.as_ref());
+                Some(by.map_or("paused".into(), |by| format!("paused by {by}")))
+            }
+            State::Stopped { why } => Some(format!("stopped: {why}")),
+            _ => {
+                let mut waits = live.selecting.waits().iter();
+                let person = waits.find(|wait| wait.until == Until::Person);
+                person
+                    .map(|wait| wait.why.clone())
+                    .or_else(|| self.target_awaits_person(live))
+                    .or_else(|| flagged(rollout))
+            }
+        }
+    }
+
+    /// Returns why targets under way wait for an operator. Of many, the first is described.
+    fn target_awaits_person(&self, live: &Live) -> Option<String> {
+        let targets = live.targets().on_the_way().iter();
+        let mut held = targets.filter(|t| t.is_under_way()).filter_map(|target| {
+            match &self.pins.status(&target.asset)?.state {
+                SyncState::OutOfSync {
+                    why: Some(why),
+                    awaits_person: true,
+                    ..
+                } => Some(format!("{}: {why}", target.asset)),
+                _ => None,
+            }
+        });
+        let first = held.next()?;
+        match held.count() {
+            0 => Some(first),
+            more => Some(format!("{first}; and {more} more targets")),
+        }
     }
 
     /// Returns the assets that `asset` waits for and that the rollout does not move.
@@ -93,5 +143,27 @@ impl Kernel {
             true => asset.to_string(),
             false => format!("{asset} (waits for {})", others.join(" and ")),
         }
+    }
+}
+
+/// Returns why health is unknown. `None`: it is not.
+fn unknown_health(rollout: &Rollout) -> Option<String> {
+    let health = rollout.health.as_ref();
+    let unknown = health.filter(|health| health.judgement == Judgement::Unknown)?;
+    Some(format!("health is unknown: {}", reasons(unknown)))
+}
+
+/// Returns the condition that has lasted for too long, and what an operator can do.
+fn flagged(rollout: &Rollout) -> Option<String> {
+    let flagged = |lasting: &Option<Lasting>| lasting.is_some_and(|it| it.flagged);
+    match rollout.state {
+        State::Running if flagged(&rollout.unknown) => {
+            let why = unknown_health(rollout).unwrap_or_else(|| "health is unknown".to_owned());
+            Some(format!("{why}; bring data, promote it or roll it back"))
+        }
+        _ if flagged(&rollout.idle) => {
+            Some("nothing has moved or settled for too long; explain its targets".to_owned())
+        }
+        _ => None,
     }
 }

@@ -4,7 +4,7 @@
 use plugin_sdk::Now;
 use serde::{Deserialize, Serialize};
 
-use super::{Effects, Kernel};
+use super::{Effects, Kernel, state::live::Live};
 use crate::record::{By, State};
 
 /// A command of an operator to the live rollout of a policy group.
@@ -76,6 +76,10 @@ impl Kernel {
                 self.group.policy()
             )));
         }
+        if let Some(why) = vain(command, live) {
+            let policy = self.group.policy();
+            return Err(Refused(format!("{id} of `{policy}` {why}")));
+        }
         let said = format!("{} says: {}", by.who, by.why);
         match command {
             Command::Pause => self.say(now, State::Paused, "paused", by, out),
@@ -97,5 +101,21 @@ impl Kernel {
         let Some(live) = &mut self.live else { return };
         live.enter(at, state, what, Some(by));
         out.steps.push(live.record().into());
+    }
+}
+
+/// Why a command would change nothing, although the state of the rollout allows it, and which one would.
+fn vain(command: Command, live: &Live) -> Option<&'static str> {
+    let goes_on = matches!(live.state(), State::Running | State::Paused);
+    let has_moved = live.targets().has_moved() || !live.inherited().is_empty();
+    match command {
+        // A rollout that has stopped ends by this.
+        Command::RollBack if goes_on && !has_moved => {
+            Some("has moved no target, so there is nothing to roll back; abort it to stop it here")
+        }
+        Command::Promote if live.targets().order() == 0 => Some(
+            "has no target that has settled, so there is nothing to promote; ask again when one has",
+        ),
+        _ => None,
     }
 }

@@ -19,6 +19,7 @@ impl Kernel {
             since,
             waits_for: Vec::new(),
             why: None,
+            awaits_person: false,
         };
         let pin_status = PinStatus {
             pin,

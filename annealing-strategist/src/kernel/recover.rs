@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use control_plane_runtime::Steady;
 use plugin_sdk::{AssetTypes, Now};
-use prodspec_model::{AssetId, Incarnation};
+use prodspec_model::{Asset, AssetId, Incarnation};
 
 use super::{
     Effects, Kernel, Record, Recovered, Step,
@@ -38,6 +38,11 @@ impl Kernel {
             past: Past::new(newest),
             calls: 0,
         };
+        let went_by = recovered.newest.as_ref();
+        let went_by = went_by.and_then(|newest| newest.removed_policy.as_deref());
+        if let Some(asset) = went_by.and_then(|text| Asset::try_from(text).ok()) {
+            kernel.group.recall_policy(asset);
+        }
         let rows: BTreeMap<_, _> = recovered.rows.into_iter().collect();
         let known: Vec<AssetId> = rows.keys().cloned().collect();
         match (recovered.newest, recovered.to) {

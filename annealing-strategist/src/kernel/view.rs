@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use plugin_sdk::{Progress, Target, Wait};
+use plugin_sdk::{Progress, Target, Until, Wait};
 use prodspec_model::{AssetId, IncarnationNo};
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +27,11 @@ pub struct View {
     pub targets: Vec<Target>,
     /// The conditions that the live rollout waits for.
     pub waits: Vec<Wait>,
+    /// Why an operator has to act before the live rollout goes on or completes: it is paused, stopped or on hold, a
+    /// target waits for a command, or its health has been unknown, or its targets idle, for too long. `None`: it goes on
+    /// by itself, or none is live.
+    #[serde(default)]
+    pub awaits_person: Option<String>,
     /// Assets that targets under way wait for and that the rollout does not move: assets of other groups, and assets
     /// that are gone from intent and left running. If those do not change, an operator or newer intent has to help.
     pub outside: Vec<AssetId>,
@@ -37,6 +42,16 @@ pub struct View {
     pub left_out: Vec<AssetId>,
     /// The time of this view, on the clock of all its `since` and `until`.
     pub now: Timestamp,
+}
+
+impl View {
+    /// Whether no target moves before an operator acts: the rollout is paused, stopped or on hold.
+    pub fn is_on_hold(&self) -> bool {
+        let state = self.rollout.as_ref().map(|rollout| &rollout.state);
+        let stands = matches!(state, Some(State::Paused | State::Stopped { .. }));
+        let mut waits = self.waits.iter();
+        self.live && (stands || waits.any(|wait| wait.until == Until::Person))
+    }
 }
 
 /// The state of a policy group that has come to rest.
@@ -118,6 +133,7 @@ impl Kernel {
             live: live.is_some(),
             counts: Counts::of(&targets),
             waits: under_way.map(|live| self.waits(live)).unwrap_or_default(),
+            awaits_person: live.and_then(|live| self.awaits_person(live)),
             outside: under_way.map(|live| self.outside(live)).unwrap_or_default(),
             held: under_way.map(|live| self.held(live)).unwrap_or_default(),
             targets,

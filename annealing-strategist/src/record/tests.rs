@@ -1,7 +1,7 @@
 //! Old and new program versions take turns on the records of rollouts.
 
 use control_plane_store::{Version, Versioned, conformance, record};
-use plugin_sdk::Cause;
+use plugin_sdk::{Cause, Finding, Judgement};
 use serde_json::json;
 
 use super::*;
@@ -18,7 +18,9 @@ fn rollout() -> Rollout {
         since: Duration::from_secs(1),
         flagged: true,
     });
-    rollout.health = Some(Health::healthy(at));
+    let sick = Finding::new(Judgement::Unhealthy, "500s").because(json!({ "errors": 3 }));
+    rollout.health = Some(Health::found(at, sick.clone()));
+    rollout.verdicts = vec![Health::healthy(at), Health::found(at, sick)];
     rollout.note(at, "stopped", Some(By::new("ada", "sick")));
     rollout
 }
@@ -26,7 +28,17 @@ fn rollout() -> Rollout {
 #[test]
 fn old_and_new_versions_take_turns_on_records_of_rollouts() {
     // States and pins are values of enums; durations are of the standard library.
-    conformance::record(&rollout(), &["/state", "/watched", "/idle/since"]);
+    conformance::record(
+        &rollout(),
+        &[
+            "/state",
+            "/watched",
+            "/idle/since",
+            "/health/findings/*/evidence",
+            "/verdicts/*/findings/*/evidence",
+        ],
+    );
+    conformance::words(&rollout(), &["/state"]);
     let target = TargetRecord {
         policy: id("policy"),
         rollout: RolloutId(3),
@@ -37,6 +49,7 @@ fn old_and_new_versions_take_turns_on_records_of_rollouts() {
         back_at: None,
     };
     conformance::record(&target, &["/was", "/moved_at", "/updated_at"]);
+    conformance::words(&target, &["/was"]);
     let mut quarantined = Quarantined::of(id("policy"));
     quarantined.add(Failed {
         rollout: RolloutId(3),
@@ -44,6 +57,26 @@ fn old_and_new_versions_take_turns_on_records_of_rollouts() {
         reached: true,
     });
     conformance::record(&quarantined, &[]);
+}
+
+#[test]
+fn r5_verdict_of_a_newer_version_holds_and_is_kept() {
+    let mut json = serde_json::to_value(rollout()).unwrap();
+    json["state"] = json!("completed");
+    json["health"]["judgement"] = json!("degraded");
+    json["health"]["findings"][0]["judgement"] = json!("degraded");
+    json["verdicts"][0]["judgement"] = json!("degraded");
+    let row = Versioned {
+        version: Version(1),
+        value: json.to_string().into(),
+    };
+    let read = record::decode::<Rollout>(&"rollout/shop/x".into(), &row).unwrap();
+    let health = read.value.health.unwrap();
+    assert_eq!(health.judgement, Judgement::Unknown);
+    assert!(!health.is_healthy_since(Timestamp::MIN));
+    let (at, word) = read.unknown.as_deref().and_then(|it| it.word()).unwrap();
+    assert!(at.ends_with("judgement"), "{at}");
+    assert_eq!(word, "degraded");
 }
 
 #[test]

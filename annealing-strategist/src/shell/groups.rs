@@ -106,6 +106,9 @@ impl<R: Runtime> Groups<R> {
     fn recover(&mut self, mut group: Group) -> (AssetId, Effects) {
         group.recovered.heads = self.heads.clone();
         let policy = group.recovered.policy.clone();
+        if let (Some(logged), Some(newest)) = (&mut self.logged, &group.recovered.newest) {
+            logged.recovered(newest);
+        }
         if group.adopted {
             let step = Step {
                 head: group.recovered.head.clone(),

@@ -15,6 +15,7 @@ pub(super) struct Logged(BTreeMap<AssetId, LoggedState>);
 struct LoggedState {
     rollout: RolloutId,
     word: &'static str,
+    stage: Option<String>,
     unhealthy: bool,
     unknown: bool,
     idle: bool,
@@ -27,6 +28,7 @@ impl LoggedState {
         Self {
             rollout: rollout.id,
             word: rollout.state.word(),
+            stage: rollout.stage.clone(),
             unhealthy: health.is_some_and(|it| it.judgement == Judgement::Unhealthy),
             unknown: flagged(rollout.unknown),
             idle: flagged(rollout.idle),
@@ -38,6 +40,7 @@ impl LoggedState {
         Self {
             rollout: id,
             word: State::Running.word(),
+            stage: None,
             unhealthy: false,
             unknown: false,
             idle: false,
@@ -46,12 +49,25 @@ impl LoggedState {
 }
 
 impl Logged {
+    /// Takes in a rollout that an earlier owner has stored, and has logged. Only later changes are logged.
+    pub(super) fn recovered(&mut self, rollout: &Rollout) {
+        self.0
+            .insert(rollout.policy.clone(), LoggedState::of(rollout));
+    }
+
     /// Logs the changes of a rollout since it was last logged. Called when the rollout is stored.
     pub(super) fn tell(&mut self, partition: &PartitionId, rollout: &Rollout) {
         let (policy, id) = (&rollout.policy, rollout.id);
         let before = self.0.get(policy).filter(|said| said.rollout == id);
+        if before.is_none() {
+            let from = rollout.from.map(|no| no.0);
+            tracing::info!(%partition, %policy, rollout = id.0, from, to = rollout.to.0, "a rollout began");
+        }
         let before = before.cloned().unwrap_or_else(|| LoggedState::nothing(id));
         let said = LoggedState::of(rollout);
+        if let Some(stage) = said.stage.as_ref().filter(|_| said.stage != before.stage) {
+            tracing::info!(%partition, %policy, rollout = id.0, stage, "a rollout entered a stage");
+        }
         if said.unhealthy && !before.unhealthy {
             tracing::warn!(%partition, %policy, rollout = id.0, "the targets updated by the rollout are unhealthy; see its findings");
         }
@@ -79,6 +95,12 @@ fn tell_state(partition: &PartitionId, rollout: &Rollout) {
         }
         State::RolledBack { why } => {
             tracing::info!(%partition, %policy, rollout = id, %why, "the rollout was rolled back");
+        }
+        State::Completed => {
+            let took = rollout
+                .ended_at
+                .map(|end| end.duration_since(rollout.started_at));
+            tracing::info!(%partition, %policy, rollout = id, ?took, "the rollout completed");
         }
         state => {
             tracing::info!(%partition, %policy, rollout = id, state = state.word(), "the rollout changed its state");
@@ -133,12 +155,14 @@ mod tests {
             watched: Duration::ZERO,
             unknown: None,
             idle: None,
+            removed_policy: None,
             history: Vec::new(),
         }
     }
 
-    /// Returns the lines logged when each of these rollouts is stored three times.
-    fn logged(all: &[Rollout]) -> Vec<String> {
+    /// Returns the lines logged when each of these rollouts is stored three times, by an owner that took over
+    /// `recovered`.
+    fn logged_after(recovered: Option<&Rollout>, all: &[Rollout]) -> Vec<String> {
         let log = Log::default();
         let writer = log.clone();
         let subscriber = tracing_subscriber::fmt()
@@ -150,12 +174,69 @@ mod tests {
         let _second = tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default());
         tracing::subscriber::with_default(subscriber, || {
             let mut logged = Logged::default();
+            recovered.iter().for_each(|it| logged.recovered(it));
             for rollout in all {
                 (0..3).for_each(|_| logged.tell(&partition, rollout));
             }
         });
         let said = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
         said.lines().map(str::to_owned).collect()
+    }
+
+    fn logged(all: &[Rollout]) -> Vec<String> {
+        logged_after(None, all)
+    }
+
+    #[test]
+    fn begin_stages_and_completion_of_a_rollout_are_logged_once_each() {
+        let in_stage = |stage: &str| Rollout {
+            stage: Some(stage.to_owned()),
+            ..rollout()
+        };
+        let completed = Rollout {
+            state: State::Completed,
+            ended_at: Some(Timestamp::UNIX_EPOCH + Duration::from_secs(90)),
+            ..rollout()
+        };
+        let all = [
+            rollout(),
+            in_stage("canary"),
+            in_stage("the rest"),
+            completed,
+        ];
+        let lines = logged(&all);
+        let expected = [
+            "a rollout began",
+            "stage=\"canary\"",
+            "stage=\"the rest\"",
+            "the rollout completed",
+        ];
+        assert_eq!(lines.len(), expected.len(), "{lines:?}");
+        for (line, text) in lines.iter().zip(expected) {
+            assert!(line.contains(text) && line.contains("INFO"), "{line}");
+        }
+        assert!(lines[0].contains("from=1 to=2"), "{}", lines[0]);
+    }
+
+    #[test]
+    fn new_owner_does_not_log_again_what_the_last_one_logged() {
+        let stopped = Rollout {
+            state: State::Stopped {
+                why: "it fails".to_owned(),
+            },
+            stage: Some("canary".to_owned()),
+            ..rollout()
+        };
+        assert_eq!(
+            logged_after(Some(&stopped), std::slice::from_ref(&stopped)),
+            [""; 0]
+        );
+        let back = Rollout {
+            state: State::Running,
+            ..stopped.clone()
+        };
+        let lines = logged_after(Some(&stopped), &[back]);
+        assert_eq!(lines.len(), 1, "{lines:?}");
     }
 
     #[test]
@@ -170,7 +251,7 @@ mod tests {
             State::RolledBack { why: why() },
         ];
         let all = states.map(|state| Rollout { state, ..rollout() });
-        let lines = logged(&all);
+        let lines = logged_after(Some(&rollout()), &all);
         let levels = lines.iter().map(|line| line.contains("WARN"));
         let levels: Vec<bool> = levels.collect();
         assert_eq!(levels, [false, false, true, true, false], "{lines:?}");
@@ -194,7 +275,8 @@ mod tests {
             idle: Some(flagged),
             ..rollout()
         };
-        let lines = logged(&[ill.clone(), rollout(), ill, idle]);
+        let all = [ill.clone(), rollout(), ill, idle];
+        let lines = logged_after(Some(&rollout()), &all);
         assert_eq!(lines.len(), 3, "{lines:?}");
         assert!(lines.iter().all(|line| line.contains("WARN")), "{lines:?}");
     }

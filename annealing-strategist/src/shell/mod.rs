@@ -13,7 +13,7 @@ mod waiting;
 
 use std::sync::Arc;
 
-use control_plane_runtime::Runtime;
+use control_plane_runtime::{Outage, Runtime};
 use control_plane_store::Write;
 use futures::{
     FutureExt, StreamExt,
@@ -74,17 +74,21 @@ impl<R: Runtime> Attached<R> {
         let Some((latest, pins)) = first(&mut feed).await else {
             return;
         };
+        let mut outage = Outage::default();
         let remembered = loop {
             match recover::remembered(&strategist, &latest, &pins).await {
                 Ok(remembered) => break remembered,
                 Err(error) => {
-                    tracing::warn!(partition = %strategist.partition, error = &*error as &dyn std::error::Error, "failed to read the stored rollouts; retrying in 5 s");
+                    if outage.failed(strategist.runtime.now().mono) {
+                        tracing::warn!(partition = %strategist.partition, error = &*error as &dyn std::error::Error, "failed to read the stored rollouts; retrying every 5 s");
+                    }
                     task_failure.0.set(Some(with_causes(&*error)));
                     let again = strategist.runtime.sleep(READ_AGAIN);
                     refused_until(again, &mut inputs).await;
                 }
             }
         };
+        outage.over(strategist.runtime.now().mono, "reading the stored rollouts");
         task_failure.0.set(None);
         let (work, steps) = mpsc::unbounded();
         let stepping = Steps::new(&strategist, actuator, steps, remembered.rewrites).run();

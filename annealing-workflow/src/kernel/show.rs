@@ -107,7 +107,7 @@ impl Lane {
             Phase::Dispatching(_) => (WaitFor::Call, "an answer of the dispatch stack".to_owned()),
             Phase::Calling(_) => (
                 WaitFor::Call,
-                format!("an answer to attempt {}", step.attempt),
+                format!("attempt {}, which is running", step.attempt),
             ),
             Phase::Probing(..) => (WaitFor::Call, "an answer of the probe".to_owned()),
             Phase::Fencing(_) => self.fenced(execution, machine, step),

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use control_plane_runtime::{Kernel as _, Runtime};
+use control_plane_runtime::{Kernel as _, Outage, Runtime};
 use control_plane_store::{
     CommitError, Error, Version, Write,
     journal::{Journal, Outcome, Ticket},
@@ -68,6 +68,8 @@ pub(super) struct Session<R> {
     rewrites: Rewrites,
     retained: Retained,
     telemetry: Telemetry,
+    /// The outage of commits.
+    outage: Outage,
 }
 
 impl<R> Drop for Session<R> {
@@ -145,6 +147,7 @@ impl<R: Runtime> Session<R> {
             rewrites: stored.rewrites,
             retained: stored.retained,
             telemetry,
+            outage: Outage::default(),
         }
     }
 
@@ -220,6 +223,8 @@ impl<R: Runtime> Session<R> {
     async fn committed(&mut self, result: Result<Version, CommitError>) -> bool {
         match self.journal.committed(result) {
             Outcome::Durable(upto) => {
+                let now = self.workflows.runtime.now().mono;
+                self.outage.over(now, "commits of the workflows");
                 self.answered = self.answered.filter(|at| *at > upto);
                 while let Some((_, then)) = self.thens.pop_front_if(|(at, _)| *at <= upto) {
                     match then {
@@ -233,7 +238,9 @@ impl<R: Runtime> Session<R> {
                 true
             }
             Outcome::Resubmit(error) => {
-                tracing::warn!(partition = %self.workflows.partition, %error, "a commit of the workflows has no certain outcome; submitting it again");
+                if self.outage.failed(self.workflows.runtime.now().mono) {
+                    tracing::warn!(partition = %self.workflows.partition, %error, "a commit of the workflows has no certain outcome; submitting it again until it has one");
+                }
                 self.workflows.runtime.sleep(RESUBMIT).await;
                 true
             }

@@ -31,7 +31,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use control_plane_runtime::Runtime;
+use control_plane_runtime::{Outage, Runtime};
 use control_plane_store::{Version, journal::Journal, owner, record::Rewrites, records::By};
 use futures::{
     FutureExt, StreamExt,
@@ -194,6 +194,7 @@ async fn read<R: Runtime>(
     rewrites: &Rewrites,
     trouble: &Trouble,
 ) -> (Version, Recovered) {
+    let mut outage = Outage::default();
     loop {
         let read = async {
             let fence = fence::put(workflows, token).await?;
@@ -201,11 +202,17 @@ async fn read<R: Runtime>(
         };
         match read.await {
             Ok(read) => {
+                outage.over(
+                    workflows.runtime.now().mono,
+                    "reading the stored executions",
+                );
                 trouble.set(None);
                 return read;
             }
             Err(error) => {
-                tracing::warn!(partition = %workflows.partition, error = &*error as &dyn std::error::Error, "failed to read the stored executions; retrying in 5 s");
+                if outage.failed(workflows.runtime.now().mono) {
+                    tracing::warn!(partition = %workflows.partition, error = &*error as &dyn std::error::Error, "failed to read the stored executions; retrying every 5 s");
+                }
                 trouble.set(Some(with_causes(&*error)));
                 workflows.runtime.sleep(READ_AGAIN).await;
             }

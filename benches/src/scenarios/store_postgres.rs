@@ -1,5 +1,5 @@
-//! `store-postgres`, or `store --backend postgres`: incarnations in a PostgreSQL server of the scenario's own, which does not
-//! force its commits to the disk. Left out where PostgreSQL is not installed.
+//! `store-postgres`, or `store --backend postgres`: incarnations in a PostgreSQL server of the scenario's own, which forces
+//! its commits to the disk. Left out where PostgreSQL is not installed.
 //!
 //! The phases are those of `store`. `p50_us` is wall time, the server's included; `ns_each` is the processor time of this
 //! process only. The peer `limit` inserts the assets as rows in one transaction, replaces a row of ten kilobytes in a

@@ -123,7 +123,9 @@ impl<R: Runtime> Desk<R> {
         entry: Entry,
     ) -> Result<(), CommitError> {
         let taken = books.take();
-        let batch = entry.write(&self.partition, batch);
+        let rewrites = taken.as_ref().map(|books| books.rewrites().clone());
+        let rewrites = rewrites.unwrap_or_default();
+        let batch = entry.write(&rewrites, &self.partition, batch);
         let batch = batch.map_err(CommitError::unavailable)?;
         let batch = batch.expect_at(owner::key(&self.partition), Version(self.token.0));
         let mut submissions = 1;

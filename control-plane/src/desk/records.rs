@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use control_plane_store::{
-    Batch, Store, record,
+    Batch, Store,
+    record::{self, Rewrites},
     records::{ChangeRecord, HeldField, Holder, Ledger},
 };
 use jiff::{SignedDuration, Timestamp};
@@ -29,6 +30,8 @@ pub(super) struct Wanted<'a> {
 #[derive(Debug)]
 pub(super) struct Books {
     pub(super) ledger: Ledger,
+    /// What newer program versions wrote into these records.
+    rewrites: Rewrites,
     changes: BTreeMap<ChangeId, ChangeRecord>,
 }
 
@@ -44,12 +47,28 @@ impl Books {
         store: &dyn Store,
         partition: &PartitionId,
     ) -> Result<Self, control_plane_store::Error> {
+        let rewrites = Rewrites::default();
         let changes = record::load_all::<ChangeRecord>(store, partition).await?;
+        for (name, change) in &changes {
+            rewrites.note(partition, name, change);
+        }
         let changes = changes.into_iter().map(|(_, change)| change.value);
+        let fields = record::load_all::<HeldField>(store, partition).await?;
+        let mut ledger = Ledger::default();
+        for (name, field) in fields {
+            rewrites.note(partition, &name, &field);
+            ledger.put(field.value);
+        }
         Ok(Self {
-            ledger: Ledger::load(store, partition).await?,
+            ledger,
+            rewrites,
             changes: changes.map(|it| (it.change.id.clone(), it)).collect(),
         })
+    }
+
+    /// What newer program versions wrote into these records.
+    pub(super) fn rewrites(&self) -> &Rewrites {
+        &self.rewrites
     }
 
     /// The change that was recorded under an id.
@@ -177,20 +196,16 @@ impl Entry {
     /// Adds the entry to a batch.
     pub(super) fn write(
         &self,
+        rewrites: &Rewrites,
         partition: &PartitionId,
         mut batch: Batch,
     ) -> Result<Batch, control_plane_store::Error> {
         for (name, field) in &self.fields {
-            batch = batch.write(match field {
-                Some(field) => record::put(partition, name, field)?,
-                None => record::delete::<HeldField>(partition, name),
-            });
+            batch = batch.write(rewrites.put_or_delete(partition, name, field.as_ref())?);
         }
         for (id, change) in &self.changes {
-            batch = batch.write(match change {
-                Some(change) => record::put(partition, id.as_str(), change)?,
-                None => record::delete::<ChangeRecord>(partition, id.as_str()),
-            });
+            let write = rewrites.put_or_delete(partition, id.as_str(), change.as_ref())?;
+            batch = batch.write(write);
         }
         Ok(batch)
     }

@@ -115,6 +115,60 @@ async fn r63_status_distinguishes_moving_rollouts_from_those_that_wait_for_an_op
 }
 
 #[tokio::test(start_paused = true)]
+async fn r63_status_says_that_a_target_of_a_rollout_waits_for_an_approval() {
+    let (text, production) = (Text::new(&manifest(1, BAKES, 1)), Production::default());
+    let running = Running::start(build(&text, &production, MemoryStore::new()));
+    running.handle.settle(LONG).await.unwrap();
+    let a = "a: {size: 1, policy: slow";
+    text.edit(&manifest(1, BAKES, 1).replacen(a, &format!("{a}, turndown: true"), 1));
+    running.handle.wait_until_owner().await.next_run().await;
+    running.quiet().await;
+    let found = status(&running).await;
+    let group = &found.groups[0];
+    let why = group.awaits_person.as_ref().unwrap();
+    assert!(why.starts_with("a: ") && why.contains("approve"), "{why}");
+    assert_ne!(group.waits, Vec::<String>::new());
+
+    let a = id("a");
+    let explained = running.handle.explain(&a).await.unwrap();
+    let change = explained.enforced().unwrap().chain[0].change.clone();
+    let change = change.unwrap().digest;
+    let approved = running.handle.approve(&a, change, ann(), None);
+    approved.await.unwrap();
+    passes(Duration::from_secs(5)).await;
+    let found = status(&running).await;
+    let awaits = found.groups.iter().map(|group| &group.awaits_person);
+    assert!(awaits.flatten().next().is_none(), "{:?}", found.groups);
+}
+
+#[tokio::test(start_paused = true)]
+async fn r63_control_planes_that_fight_over_one_production_both_say_so() {
+    let production = Production::default();
+    let texts = [1, 2].map(|size| Text::new(&format!("services: {{eu: {{size: {size}}}}}")));
+    let planes = texts
+        .each_ref()
+        .map(|text| Running::over(text, &production));
+    passes(Duration::from_secs(3600)).await;
+    for running in &planes {
+        let found = status(running).await;
+        let AsIntended::No(why) = found.intended else {
+            panic!("{:?}", found.intended);
+        };
+        let fight = WhyNot {
+            what: Obstacle::Contested,
+            many: 1,
+        };
+        assert!(why.contains(&fight), "{why:?}");
+        let contested = found.enforcement.unwrap().contested;
+        assert_eq!(contested.first, [id("eu")]);
+    }
+    let [one, two] = planes;
+    drop(two);
+    passes(Duration::from_secs(1800)).await;
+    assert_eq!(status(&one).await.intended, AsIntended::Yes);
+}
+
+#[tokio::test(start_paused = true)]
 async fn r15_status_lists_turned_down_assets_whose_entry_may_be_removed() {
     let (text, production) = (
         Text::new("services: {asia: {size: 1}, eu: {size: 1}, us: {size: 1, turndown: true}}"),

@@ -20,7 +20,7 @@ use embedded::{
     service::{Handle, Service},
     sites::Files,
 };
-use plugin_sdk::{BoxError, text::shown};
+use plugin_sdk::{BoxError, Failure, text::shown};
 use prodspec_gen::YamlFile;
 use prodspec_model::{AssetId, IncarnationNo};
 
@@ -28,7 +28,7 @@ use prodspec_model::{AssetId, IncarnationNo};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), BoxError> {
+async fn main() -> Result<(), Failure> {
     let directory = tempfile::tempdir()?;
     let place = Place::within(directory.path())?;
     place.write("Good morning")?;

@@ -38,6 +38,11 @@ pub struct Shakespeare;
 impl Service for Shakespeare {
     const MANIFEST: &'static str = Manifest::DEFAULT;
     const POLICY: &'static str = model::POLICY;
+    const TRY: &'static [&'static str] = &[
+        "replicas: 3              more tasks; the balancers follow, in the order that keeps capacity",
+        "version: \"2\"             a new version, one cluster after the other, while `load` runs",
+        "flags: [\"--fail-percent=50\"]  a bad version: it reaches one cluster, and goes back by itself",
+    ];
 
     fn plane(place: &Place, program: PathBuf, store: impl Store) -> Result<ControlPlane, Failure> {
         build(place, program, store)

@@ -13,6 +13,9 @@ pub trait Service: 'static {
     /// Id of the policy asset whose rollout the command `rollout` shows and steers.
     const POLICY: &'static str;
 
+    /// Edits of the manifest whose effect one sees, as lines for the terminal.
+    const TRY: &'static [&'static str];
+
     /// Assembles the control plane for the state directory `place`. Missing cells are started as processes of
     /// `program`.
     ///

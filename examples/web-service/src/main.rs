@@ -43,7 +43,7 @@ enum Command {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), BoxError> {
+async fn main() -> Result<(), Failure> {
     let command = Arguments::parse().command.unwrap_or(Command::Render {
         file: SERVICES.into(),
         diff: None,

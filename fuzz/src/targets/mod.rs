@@ -29,6 +29,7 @@ pub(crate) const LIMITS: Limits = Limits {
     bytes: 64 << 10,
     depth: 64,
     expansion: 1 << 20,
+    rendered: false,
 };
 
 /// Words of YAML that mutations put in.

@@ -1,5 +1,10 @@
 //! Laws of diffs and pushes, run against a plugin and its production.
 
+mod repairs;
+mod turndown;
+
+pub use repairs::ByHand;
+
 use std::{fmt, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
@@ -271,8 +276,8 @@ impl<P: AssetPlugin + ?Sized> Trial<'_, P> {
         Err(self.broken("work in production ends", "still in progress"))
     }
 
+    /// Diffs carry the number of the newest push, as those of an enforcer do.
     async fn diff(&mut self) -> Result<Diff, plugin::Error> {
-        self.suite.calls += 1;
         let request = self.diff_request(self.suite.token, self.suite.calls);
         self.plugin.diff(request).await
     }

@@ -18,6 +18,9 @@
 //! | dispatch layers | only raise the class, add delays and add claims; an error beneath keeps all findings | [`dispatch_layer`], [`dispatch_plugin`] |
 //! | dispatch answers | join is associative, commutative, idempotent | [`dispatch_join`] |
 //! | asset plugins | a diff has no effect; a push brings the asset in sync; pushes are idempotent; old calls are refused | [`AssetSuite`] |
+//! | pushes to an empty, an older and a tampered production | the resource is the same afterwards | [`AssetSuite::run_repairs`] |
+//! | turndown | it is destructive, complete and idempotent; the asset can be turned up again | [`AssetSuite::run_turndown`] |
+//! | renames | a resource is found under its old id, and nothing is left there | [`AssetSuite::run_renames`] |
 
 mod asset;
 mod blobs;
@@ -31,7 +34,7 @@ mod select;
 mod source;
 mod violation;
 
-pub use asset::AssetSuite;
+pub use asset::{AssetSuite, ByHand};
 pub use blobs::blobs;
 pub use check::{Beneath, check_layer, check_plugin, join};
 pub use dispatch::{DispatchBeneath, dispatch_join, dispatch_layer, dispatch_plugin};

@@ -11,7 +11,8 @@ use tower_layer::{Layer, layer_fn};
 use super::*;
 use crate::{
     AssetPlugin, BoxError, Causes, CheckInfo, CheckPlugin, CheckRequest, Claim, Delay, Diff,
-    DiffRequest, FencingToken, PushRequest, Pushed, Quota, Recheck, Stamp, Verdict, plugin,
+    DiffRequest, FencingToken, PushRequest, Pushed, Quota, Recheck, Stamp, Turndown, Verdict,
+    plugin,
     service::{CheckLayer, Proceed},
     testing::{self, InMemoryProduction, MockAssetPlugin, MockCheckPlugin, NOW},
 };
@@ -150,7 +151,7 @@ fn mock_check_keeps_the_laws() {
 }
 
 /// A plugin with one fault, over production in memory.
-struct Faulty(InMemoryProduction, Fault);
+struct Faulty(InMemoryProduction, Fault, std::sync::Mutex<Option<u32>>);
 
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
@@ -159,6 +160,7 @@ enum Fault {
     UnknownIsInSync,
     NeverDone,
     RefusesPlans,
+    RefusesEqualNumbers,
 }
 
 #[async_trait]
@@ -169,6 +171,11 @@ impl AssetPlugin for Faulty {
         }
         if self.1 == Fault::RefusesPlans && request.token == FencingToken(0) {
             return Err(plugin::Error::fenced("an older owner"));
+        }
+        if self.1 == Fault::RefusesEqualNumbers
+            && self.2.lock().unwrap().replace(request.run.n) == Some(request.run.n)
+        {
+            return Err(plugin::Error::permanent("this number was there already"));
         }
         let id = request.asset_id().clone();
         let payload = request.reader().asset(&id)?.payload_json().to_owned();
@@ -201,14 +208,24 @@ fn every_fault_of_an_asset_plugin_is_reported() {
         ),
         (Fault::NeverDone, "a push ends"),
     ] {
-        let plugin = Faulty(InMemoryProduction::new(), fault);
+        let plugin = Faulty(InMemoryProduction::new(), fault, Default::default());
         let broken = block_on(AssetSuite::new().run(&plugin, &intent));
         assert_eq!(broken.unwrap_err().law(), law);
     }
-    let plugin = Faulty(InMemoryProduction::new(), Fault::RefusesPlans);
-    let broken = block_on(AssetSuite::new().guarded().run(&plugin, &intent));
-    let law = "the diff of a plan, whose token is 0, is answered";
-    assert_eq!(broken.unwrap_err().law(), law);
+    for (fault, law) in [
+        (
+            Fault::RefusesPlans,
+            "the diff of a plan, whose token is 0, is answered",
+        ),
+        (
+            Fault::RefusesEqualNumbers,
+            "a diff of valid intent succeeds",
+        ),
+    ] {
+        let plugin = Faulty(InMemoryProduction::new(), fault, Default::default());
+        let broken = block_on(AssetSuite::new().guarded().run(&plugin, &intent));
+        assert_eq!(broken.unwrap_err().law(), law);
+    }
 }
 
 #[test]
@@ -306,4 +323,125 @@ fn r49_plugin_that_does_not_look_under_the_old_id_is_reported() {
     let broken = block_on(AssetSuite::new().run_renames(&production, &intent)).unwrap_err();
     let law = "a renamed resource is found under its old id, with all that it has";
     assert!(broken.to_string().contains(law), "{broken}");
+}
+
+/// The intent of one asset, before and after an edit.
+fn edited() -> (prodspec_model::Incarnation, prodspec_model::Incarnation) {
+    let older = testing::asset("job/eu");
+    let thing = testing::Thing {
+        content: "newer".into(),
+    };
+    let newer = older.edit().payload(&thing).unwrap().build().unwrap();
+    (
+        testing::incarnation(1, [older]),
+        testing::incarnation(2, [newer]),
+    )
+}
+
+#[test]
+fn r15_in_memory_production_keeps_the_laws_of_turndown_and_repairs() {
+    let production = InMemoryProduction::new();
+    let (older, intent) = edited();
+    let mut suite = AssetSuite::new().guarded();
+    block_on(suite.run_turndown(&production, &production, &intent)).unwrap();
+    block_on(suite.run_repairs(&production, &production, &older, &intent)).unwrap();
+}
+
+/// A turndown that answers without an effect.
+struct Idle;
+
+#[async_trait]
+impl Turndown for Idle {
+    async fn turndown(&self, _: PushRequest) -> Result<Pushed, plugin::Error> {
+        Ok(Pushed::Done)
+    }
+}
+
+#[test]
+fn r15_turndown_that_leaves_the_resource_is_reported() {
+    let (production, (_, intent)) = (InMemoryProduction::new(), edited());
+    let run = block_on(AssetSuite::new().run_turndown(&production, &Idle, &intent));
+    let law = "a diff after a turndown is in sync";
+    assert_eq!(run.unwrap_err().law(), law);
+}
+
+/// A plugin that does not say that a removal loses something.
+struct Harmless(InMemoryProduction);
+
+#[async_trait]
+impl AssetPlugin for Harmless {
+    async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
+        let mut diff = self.0.diff(request).await?;
+        if let Diff::Differs { change, .. } = &mut diff {
+            change.effects.destructive = false;
+        }
+        Ok(diff)
+    }
+
+    async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
+        self.0.push(request).await
+    }
+}
+
+#[test]
+fn r12_removal_that_is_not_called_destructive_is_reported() {
+    let (production, (_, intent)) = (InMemoryProduction::new(), edited());
+    let plugin = Harmless(production.clone());
+    let run = block_on(AssetSuite::new().run_turndown(&plugin, &production, &intent));
+    let law = run.unwrap_err().law();
+    assert!(law.contains("is a destructive change"), "{law}");
+}
+
+/// A plugin whose diff does not see that a resource was changed by hand.
+struct Trusting(InMemoryProduction);
+
+#[async_trait]
+impl AssetPlugin for Trusting {
+    async fn diff(&self, request: DiffRequest) -> Result<Diff, plugin::Error> {
+        let there = self.0.payload(request.asset_id());
+        match there.is_some_and(|there| there.contains("by hand")) {
+            true => Ok(Diff::in_sync()),
+            false => self.0.diff(request).await,
+        }
+    }
+
+    async fn push(&self, request: PushRequest) -> Result<Pushed, plugin::Error> {
+        self.0.push(request).await
+    }
+}
+
+#[test]
+fn plugin_that_does_not_find_a_change_by_hand_is_reported() {
+    let (production, (older, intent)) = (InMemoryProduction::new(), edited());
+    let plugin = Trusting(production.clone());
+    let run = block_on(AssetSuite::new().run_repairs(&plugin, &production, &older, &intent));
+    assert_eq!(run.unwrap_err().law(), "a change by hand is found");
+}
+
+/// A hand whose production also keeps what was there before.
+struct Remembers(InMemoryProduction);
+
+#[async_trait]
+impl ByHand for Remembers {
+    async fn change(&self, asset: &prodspec_model::AssetId) {
+        self.0.change(asset).await;
+    }
+
+    async fn remove(&self, asset: &prodspec_model::AssetId) {
+        self.0.remove(asset).await;
+    }
+
+    async fn state(&self, asset: &prodspec_model::AssetId) -> String {
+        let state = self.0.state(asset).await;
+        format!("{state} after {} pushes", self.0.effective_pushes())
+    }
+}
+
+#[test]
+fn push_over_older_content_that_leaves_something_is_reported() {
+    let (production, (older, intent)) = (InMemoryProduction::new(), edited());
+    let hand = Remembers(production.clone());
+    let run = block_on(AssetSuite::new().run_repairs(&production, &hand, &older, &intent));
+    let law = run.unwrap_err().law();
+    assert!(law.contains("a push over older content"), "{law}");
 }

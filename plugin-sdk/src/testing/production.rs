@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::{
     AssetPlugin, Change, Diff, DiffRequest, Effects, FencingToken, FieldChange, Observed,
-    PushRequest, Pushed, Run, Turndown, error::PluginError,
+    PushRequest, Pushed, Run, Turndown, conformance::ByHand, error::PluginError,
 };
 
 /// A plugin whose production is a map from asset id to payload. It is guarded: it refuses old tokens and late calls. It
@@ -185,6 +185,22 @@ impl Turndown for InMemoryProduction {
             state.pushed.push(request.asset_id().clone());
         }
         Ok(Pushed::Done)
+    }
+}
+
+/// The same production, without the plugin.
+#[async_trait]
+impl ByHand for InMemoryProduction {
+    async fn change(&self, asset: &AssetId) {
+        self.tamper(asset, Some("\"changed by hand\""));
+    }
+
+    async fn remove(&self, asset: &AssetId) {
+        self.tamper(asset, None);
+    }
+
+    async fn state(&self, asset: &AssetId) -> String {
+        self.payload(asset).unwrap_or_default()
     }
 }
 

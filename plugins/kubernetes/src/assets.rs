@@ -9,12 +9,17 @@ use plugin_sdk::{AssetType, Drafts, Generator, GeneratorInfo, Input, Problems};
 use prodspec_model::{Asset, AssetId, TypeName, asset, id::InvalidId};
 use serde_json::Value;
 
-use crate::object::{Kind, Object};
+use crate::{
+    large::LargeObjects,
+    names,
+    object::{Kind, Object},
+};
 
 /// Makes one asset of each object of a source of manifests. The payload is the object as it is.
 ///
 /// The id is a prefix, `k8s` by default, and the [name](Object::name) of the object: `k8s/Deployment.apps/prod/web`. The
-/// type is the kind in its version: `kubernetes.apps.v1.Deployment` ([`Kind::type_name`]). A pipeline knows its types
+/// type is the kind in its version: `kubernetes.apps.v1.Deployment` ([`Kind::type_name`]). Bytes of names that asset ids do
+/// not have are escaped ([`id`](Self::id)). A pipeline knows its types
 /// before it reads manifests, so the kinds are listed. An object of another kind is refused, and the problem names the line
 /// to add.
 ///
@@ -42,6 +47,7 @@ pub struct ManifestAssets {
     prefix: Arc<str>,
     kinds: BTreeMap<Kind, TypeName>,
     left_out: BTreeSet<Box<str>>,
+    pub(crate) large: Option<LargeObjects>,
 }
 
 impl ManifestAssets {
@@ -53,6 +59,7 @@ impl ManifestAssets {
             prefix: "k8s".into(),
             kinds: BTreeMap::new(),
             left_out: BTreeSet::new(),
+            large: None,
         }
     }
 
@@ -81,6 +88,14 @@ impl ManifestAssets {
         self
     }
 
+    /// Keeps the largest fields of objects that are too large for an asset in `large`, which the pipeline takes as its blobs,
+    /// too. The asset has a reference in their place: `spec` of a large CustomResourceDefinition is
+    /// `{"$external": ..., "digest": ...}`. [`manifest`](crate::manifest) reads the whole object.
+    pub fn large(mut self, large: &LargeObjects) -> Self {
+        self.large = Some(large.clone());
+        self
+    }
+
     /// The first segments of all ids.
     pub fn prefix(&self) -> &str {
         &self.prefix
@@ -91,12 +106,41 @@ impl ManifestAssets {
         self.kinds.values().map(AssetType::named).collect()
     }
 
-    /// The id of the asset of an object.
+    /// The id of the asset of an object. Names that no asset id has are mapped, each to an id of its own: other bytes than
+    /// `A-Z a-z 0-9 . : -` are `_` and two digits (`alice@example.com` is `alice_40example.com`), a name that begins with
+    /// none of `A-Z a-z 0-9` has `X_` in front of them (`-admin` is `X__2Dadmin`), and an id of more than 253 bytes is cut
+    /// and ends with `_-` and a digest.
+    ///
+    /// ```
+    /// use plugins_kubernetes::{Kind, ManifestAssets, Object};
+    /// let role = Object {
+    ///     kind: Kind::new("rbac.authorization.k8s.io/v1", "ClusterRole"),
+    ///     namespace: None,
+    ///     name: "read pods".into(),
+    /// };
+    /// let assets = ManifestAssets::of("cluster");
+    /// let id = assets.id(&role)?;
+    /// assert_eq!(id.as_str(), "k8s/ClusterRole.rbac.authorization.k8s.io/read_20pods");
+    /// assert_eq!(assets.object_name(&id), Some(role.name()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
-    /// When the name of the object has characters that no asset id has, or is too long.
+    /// When the [prefix](Self::under) is not valid in an asset id.
     pub fn id(&self, object: &Object) -> Result<AssetId, InvalidId> {
-        AssetId::new(&format!("{}/{}", self.prefix, object.name()))
+        let name = object.name();
+        let segments: Vec<String> = name.split('/').map(names::segment).collect();
+        let id = format!("{}/{}", self.prefix, segments.join("/"));
+        AssetId::new(&names::shortened(id))
+    }
+
+    /// The [name](Object::name) of the object whose asset has this id. `None`: the asset is none of these, or its id is
+    /// cut; then the payload has the name.
+    pub fn object_name(&self, id: &AssetId) -> Option<String> {
+        let name = id.as_str().strip_prefix(&*self.prefix)?.strip_prefix('/')?;
+        let names = name.split('/').filter(|_| !names::is_cut(name));
+        let names: Vec<String> = names.map(names::name).collect::<Option<_>>()?;
+        Some(names.join("/")).filter(|name| !name.is_empty())
     }
 }
 
@@ -109,6 +153,10 @@ impl Generator for ManifestAssets {
     fn generate(&self, input: &Input<'_>, out: &mut Drafts) -> Result<(), Problems> {
         for document in input.documents_of(&self.source) {
             let object = Object::of(document)?;
+            if document.name() != object.name() {
+                // A document that has its name from `KubernetesYaml` was checked there, unless it is rendered.
+                object.check_rendered(document)?;
+            }
             if self.left_out.contains(&*object.name()) {
                 continue;
             }
@@ -123,7 +171,10 @@ impl Generator for ManifestAssets {
             };
             let id = self.id(&object);
             let id = id.map_err(|error| document.problem_at("metadata.name", error))?;
-            let payload: Value = document.read()?;
+            let mut payload: Value = document.read()?;
+            if let Some(large) = &self.large {
+                large.shrink(&id, &mut payload);
+            }
             let asset = Asset::builder(id.clone()).payload_value(type_name.clone(), &payload)?;
             if let Err(problem) = out.asset(asset, document.provenance()) {
                 let asset = Asset::builder(id).payload_value(type_name.clone(), &payload)?;
@@ -143,8 +194,8 @@ impl Generator for ManifestAssets {
 fn too_large(object: &Object, bytes: usize) -> String {
     let (most, name) = (asset::MAX_BYTES, object.name());
     format!(
-        "the object makes an asset of {bytes} bytes, {most} are allowed; leave it out with `.without(\"{name}\")` and \
-         apply it by other means, or make it smaller (the descriptions in a CustomResourceDefinition are not needed)"
+        "the object makes an asset of {bytes} bytes, {most} are allowed; keep its large fields outside with \
+         `.large(&LargeObjects::default())`, or leave it out with `.without(\"{name}\")` and apply it by other means"
     )
 }
 
@@ -166,6 +217,39 @@ mod tests {
         let (made, problems) = out.finish();
         let problems = problems.iter().map(ToString::to_string).collect();
         (made.len(), problems)
+    }
+
+    #[test]
+    fn r43_large_fields_are_kept_outside_and_read_back() {
+        let large = LargeObjects::default();
+        let assets = ManifestAssets::of("cluster");
+        let assets = assets.kind("v1", "ConfigMap").unwrap().large(&large);
+        let map = |text: &str| {
+            let map = serde_json::json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web", "labels": {"a": "b"}},
+                "data": {"x": text.repeat(2 * asset::MAX_BYTES)}, "immutable": true,
+            });
+            let document = Document::new("cluster", "web.yaml", 0, Node::from(map.clone()));
+            let mut out = Drafts::of("kubernetes");
+            let input = Input::new(vec![&document], &[]);
+            assets.generate(&input, &mut out).unwrap();
+            let (mut made, problems) = out.finish();
+            assert!(problems.is_empty(), "{problems}");
+            (map, made.remove(0))
+        };
+        let (object, made) = map("a");
+        assert_eq!(made.externals().len(), 1);
+        let payload: Value = serde_json::from_str(made.payload_json()).unwrap();
+        assert_eq!(payload["metadata"], object["metadata"]);
+        assert_eq!(payload["immutable"], true);
+        for text in ["b", "c", "a", "d"] {
+            map(text);
+        }
+        let id = made.id().clone();
+        let snapshot = plugin_sdk::testing::incarnation(1, [made.clone()]);
+        let reader = plugin_sdk::IncarnationReader::new(snapshot).with_blobs(Arc::new(large));
+        let read = futures::executor::block_on(crate::manifest(&reader.get(&id).unwrap(), &reader));
+        assert_eq!(read.unwrap(), object);
     }
 
     #[test]

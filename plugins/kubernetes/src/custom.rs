@@ -9,7 +9,7 @@ use plugin_sdk::{Candidate, FieldPath, Problem, Problems, Validator};
 use prodspec_model::{Asset, Digest, Provenance, snapshot::Change};
 use serde_json::Value;
 
-use crate::{assets::ManifestAssets, object::Kind, schema::Schema};
+use crate::{assets::ManifestAssets, large::LargeObjects, names, object::Kind, schema::Schema};
 
 /// Validates the custom resources that a [`ManifestAssets`] makes with the schemas of the CustomResourceDefinitions that it
 /// makes, as an API server with strict field validation does. Resources without a definition are not validated.
@@ -19,6 +19,8 @@ use crate::{assets::ManifestAssets, object::Kind, schema::Schema};
 #[derive(Debug)]
 pub struct CustomResources {
     prefix: String,
+    /// Where large fields are. `None`: in the assets.
+    large: Option<LargeObjects>,
     /// The digest of the last candidate without a problem: what has not changed since then is valid.
     valid: Mutex<Option<Digest>>,
 }
@@ -28,7 +30,23 @@ impl CustomResources {
     pub fn of(assets: &ManifestAssets) -> Self {
         Self {
             prefix: format!("{}/", assets.prefix()),
+            large: assets.large.clone(),
             valid: Mutex::new(None),
+        }
+    }
+
+    /// The object of an asset.
+    ///
+    /// # Errors
+    /// When one of its large fields is not in memory.
+    fn object(&self, asset: &Asset) -> Result<Value, Problem> {
+        let object: Value = serde_json::from_str(asset.payload_json()).unwrap_or_default();
+        match &self.large {
+            None => Ok(object),
+            Some(large) => large.whole(object).ok_or_else(|| {
+                let message = "its large fields are no longer in memory, so nothing can be validated with them; restart this process";
+                problem(asset, &FieldPath::default(), message)
+            }),
         }
     }
 
@@ -39,7 +57,7 @@ impl CustomResources {
         definition: &Definition,
         changes: Option<&[Change]>,
     ) -> Vec<Asset> {
-        let prefix = format!("{}{}/", self.prefix, definition.qualified);
+        let prefix = format!("{}{}/", self.prefix, names::segment(&definition.qualified));
         match changes {
             None => candidate.snapshot.iter_prefix(&prefix).collect(),
             Some(changes) => {
@@ -72,7 +90,8 @@ impl Validator for CustomResources {
         );
         let before = problems.len();
         for asset in candidate.snapshot.iter_prefix(&prefix) {
-            let definition = match Definition::read(&asset) {
+            let read = self.object(&asset);
+            let definition = match read.and_then(|object| Definition::read(&asset, &object)) {
                 Ok(Some(definition)) => definition,
                 Ok(None) => continue,
                 Err(problem) => {
@@ -84,7 +103,10 @@ impl Validator for CustomResources {
                 |changes: &&[Change]| changes.iter().any(|change| change.id() == asset.id());
             let changes = changes.filter(|changes| !is_changed(changes));
             for resource in self.suspects(candidate, &definition, changes) {
-                definition.check(&resource, problems);
+                match self.object(&resource) {
+                    Ok(object) => definition.check(&resource, &object, problems),
+                    Err(problem) => problems.push(problem),
+                }
             }
         }
         if problems.len() == before {
@@ -103,10 +125,7 @@ struct Definition {
 
 impl Definition {
     /// Reads the definition in an asset. `None`: it has another form, such as that of `v1beta1`.
-    fn read(asset: &Asset) -> Result<Option<Self>, Problem> {
-        let Ok(payload) = serde_json::from_str::<Value>(asset.payload_json()) else {
-            return Ok(None);
-        };
+    fn read(asset: &Asset, payload: &Value) -> Result<Option<Self>, Problem> {
         let spec = &payload["spec"];
         let (Some(group), Some(kind)) = (spec["group"].as_str(), spec["names"]["kind"].as_str())
         else {
@@ -148,15 +167,12 @@ impl Definition {
     }
 
     /// Adds everything in a resource that does not fit.
-    fn check(&self, resource: &Asset, problems: &mut Problems) {
-        let Ok(payload) = serde_json::from_str::<Value>(resource.payload_json()) else {
-            return;
-        };
+    fn check(&self, resource: &Asset, payload: &Value, problems: &mut Problems) {
         let api_version = payload["apiVersion"].as_str().unwrap_or_default();
         let version = api_version.rsplit('/').next().unwrap_or_default();
         match self.versions.get(version) {
             Some(Some(schema)) => {
-                let misfits = schema.misfits(&payload).into_iter();
+                let misfits = schema.misfits(payload).into_iter();
                 problems
                     .extend(misfits.map(|misfit| problem(resource, &misfit.path, &misfit.message)));
             }

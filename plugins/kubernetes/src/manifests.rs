@@ -99,6 +99,13 @@ impl Manifests {
         set!(self.0, source => source.with_end_marker())
     }
 
+    /// Declares that the manifests are final: `{{ x }}` in them is text, in names too.
+    /// See [`Files::rendered`](prodspec_gen::file::Files::rendered).
+    #[must_use]
+    pub fn rendered(self) -> Self {
+        set!(self.0, source => source.rendered())
+    }
+
     /// Sets the limits: `bytes` for all files together, `depth` and `expansion` for each document.
     #[must_use]
     pub fn limits(self, limits: Limits) -> Self {

@@ -134,6 +134,35 @@ impl Object {
         }
     }
 
+    /// Checks that no part of the identity, which the document has, looks like a template.
+    ///
+    /// # Errors
+    /// Every part that does. A text that is declared as rendered need not be checked.
+    pub fn check_rendered(&self, document: &Document) -> Result<(), Problems> {
+        let parts = [
+            ("apiVersion", &*self.kind.api_version()),
+            ("kind", &self.kind.kind),
+            ("metadata.name", &self.name),
+            (
+                "metadata.namespace",
+                self.namespace.as_deref().unwrap_or_default(),
+            ),
+        ];
+        let is_template = |text: &str| TEMPLATES.iter().any(|open| text.contains(open));
+        let problem = |(path, text): &(&str, &str)| {
+            let message = format!(
+                "`{text}` looks like a template; render it first, for example with an exec source, or declare the source as rendered"
+            );
+            document.problem_at(path, message)
+        };
+        let found = parts.iter().filter(|(_, text)| is_template(text));
+        let problems: Problems = found.map(problem).collect();
+        match problems.is_empty() {
+            true => Ok(()),
+            false => Err(problems),
+        }
+    }
+
     /// The name of the object in its cluster: `Deployment.apps/prod/web`, or `Namespace/prod` for an object without a
     /// namespace. The API group is left out for the core group only, so that the name of one object never depends on
     /// others; the version is left out, because all versions are the same object.
@@ -158,7 +187,7 @@ impl Object {
     }
 }
 
-/// How expressions of common template languages begin. No identity of an object contains one, in quotes or not.
+/// How expressions of common template languages begin. An identity that contains one, in quotes or not, was not rendered.
 const TEMPLATES: [&str; 4] = ["{{", "{%", "<%", "${"];
 
 /// Reads fields of a document, and collects what is wrong with them.
@@ -176,13 +205,6 @@ impl Fields<'_> {
     fn text(&mut self, path: &str) -> Option<Box<str>> {
         match self.value(path) {
             None | Some(Value::Null) => None,
-            Some(Value::String(text)) if TEMPLATES.iter().any(|open| text.contains(open)) => {
-                let message = format!(
-                    "`{text}` looks like a template; render it first, for example with an exec source"
-                );
-                self.wrong(path, &message);
-                None
-            }
             Some(Value::String(text)) => Some(text.clone()).filter(|text| !text.is_empty()),
             Some(_) => {
                 self.wrong(path, "must be a text; quote it");

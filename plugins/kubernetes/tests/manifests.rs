@@ -182,6 +182,25 @@ fn r43_kubernetes_object_that_moves_to_another_file_stays_the_same() {
     );
 }
 
+#[test]
+fn r45_kubernetes_manifests_that_are_rendered_are_no_templates() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = Manifests::directory(dir.path()).named("cluster");
+    let rule = "kind: A\napiVersion: v1\nmetadata: {name: a}\nannotations:\n  description: At {{ $labels.x }}\n    {{ printf \"%.2f\" $value }}% of it.\n";
+    fs::write(dir.path().join("m.yaml"), rule).unwrap();
+    assert_eq!(read(&source).unwrap()[0].0, "A/a");
+    let named = "kind: A\napiVersion: v1\nmetadata: {name: '{{ x }}', namespace: '${y}'}\n";
+    fs::write(dir.path().join("m.yaml"), named).unwrap();
+    let refused = read(&source).unwrap_err().to_string();
+    assert!(
+        refused.starts_with(
+            "m.yaml#0:3:18: metadata.name: `{{ x }}` looks like a template; render it first"
+        ) && refused.contains("metadata.namespace: `${y}` looks like a template"),
+        "{refused}"
+    );
+    assert_eq!(read(&source.rendered()).unwrap()[0].0, "A/${y}/{{ x }}");
+}
+
 #[cfg(unix)]
 #[test]
 fn r43_kubernetes_objects_that_a_program_prints_are_known_by_name_and_once() {

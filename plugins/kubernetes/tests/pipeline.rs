@@ -4,7 +4,7 @@
 
 use std::{fs, path::Path, sync::Arc};
 
-use plugins_kubernetes::{CustomResources, ManifestAssets, Manifests};
+use plugins_kubernetes::{CustomResources, LargeObjects, ManifestAssets, Manifests};
 use prodspec_gen::{
     Handle, Pipeline, Regeneration, Status, runtime::TokioRuntime, seal::InMemory, validators,
 };
@@ -40,15 +40,18 @@ fn widget(name: &str, spec: &str) -> String {
 }
 
 fn pipeline(dir: &Path) -> Pipeline {
+    let large = LargeObjects::default();
     let assets = ManifestAssets::of("cluster")
         .kind("apiextensions.k8s.io/v1", "CustomResourceDefinition")
         .and_then(|assets| assets.kind("example.com/v1", "Widget"))
         .and_then(|assets| assets.kind("example.com/v2", "Widget"))
-        .unwrap();
+        .unwrap()
+        .large(&large);
     let builder = Pipeline::builder(PartitionId::new("test").unwrap())
         .source(Manifests::directory(dir).named("cluster"))
         .validators(validators::standard())
-        .validator(CustomResources::of(&assets));
+        .validator(CustomResources::of(&assets))
+        .blobs(large);
     let types = assets.types().into_iter();
     let builder = types.fold(builder, |builder, declared| {
         builder.asset_type(declared.modelled_only().valid(|object, view, problems| {
@@ -164,4 +167,43 @@ async fn definitions_that_cannot_be_used_and_versions_that_are_not_served_are_re
             && other.contains("payload.apiVersion: its definition serves v1 only"),
         "{other}"
     );
+}
+
+#[tokio::test]
+async fn r43_kubernetes_definition_that_is_too_large_is_sealed_and_validates_its_resources() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |path: &str, text: &str| fs::write(dir.path().join(path), text).unwrap();
+    let definition = |most: &str| {
+        let description = format!("description: {}, type: integer", "x".repeat(200_000));
+        let text = DEFINITION.replace("MOST", most);
+        text.replace("type: integer", &description)
+    };
+    write("crd.yaml", &definition("9"));
+    write("w.yaml", &widget("a", "{size: 5}"));
+    let handle = start(dir.path()).await;
+    let status = handle.next_run().await;
+    assert_eq!(status.problems.to_string(), "");
+    assert_eq!(status.incarnation.unwrap().id.to_string(), "test@1");
+    write("crd.yaml", &definition("4"));
+    let narrower = problems(&handle).await;
+    assert!(narrower.contains("must be at most 4, is 5"), "{narrower}");
+    write("w.yaml", &widget("a", "{size: 3}"));
+    let status = handle.next_run().await;
+    assert_eq!(status.problems.to_string(), "");
+    assert_eq!(status.incarnation.unwrap().id.to_string(), "test@2");
+}
+
+#[tokio::test]
+async fn r43_kubernetes_names_that_are_no_asset_ids_are_mapped() {
+    let dir = tempfile::tempdir().unwrap();
+    let names = [
+        "'alice@example.com'",
+        "read pods",
+        "-admin",
+        &"x".repeat(300),
+    ];
+    let all = names.map(|name| widget(name, "{size: 1}"));
+    fs::write(dir.path().join("w.yaml"), all.join("---\n")).unwrap();
+    let status = start(dir.path()).await.next_run().await;
+    assert_eq!(status.problems.to_string(), "");
 }

@@ -68,6 +68,8 @@ use crate::{
 /// that is empty, is not UTF-8, does not parse, or lacks a required [end marker](Self::with_end_marker). A run that failed
 /// is repeated with the next reading.
 ///
+/// **Templates.** The output is rendered: `{{ x }}` in it is text, wherever the format allows it.
+///
 /// **Limits.** A program that misses its [`deadline`](Self::deadline) or prints more than
 /// [`output_limit`](Self::output_limit) is killed with its process group, and so is one whose reading was given up.
 /// Processes that it leaves behind in its group are killed when it has ended; if one of them keeps the output open for
@@ -211,7 +213,7 @@ impl Exec {
     /// those of the format.
     #[must_use]
     pub fn limits(self, limits: Limits) -> Self {
-        self.set(|task| task.parsing.limits = limits)
+        self.set(|task| task.parsing.limit(limits))
     }
 
     /// Gives a hint when an input may have changed. Hidden directories and the directories behind links in an input give

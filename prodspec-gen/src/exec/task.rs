@@ -48,7 +48,10 @@ impl Task {
             overlay: None,
             parsing: Parsing {
                 source,
-                limits: Limits::default(),
+                limits: Limits {
+                    rendered: true,
+                    ..Limits::default()
+                },
                 named_by: None,
                 end_marker: false,
                 origin: Origin::Program,

@@ -164,12 +164,21 @@ impl Watches {
             if event.events().contains(ReadFlags::ISDIR) {
                 return folder.is_none() || self.wanted.ignores(name);
             }
-            if let Some(folder) = folder.filter(|_| self.wanted.has(name)) {
-                files.insert(folder.join(name), target);
+            match folder {
+                Some(folder) if self.wanted.has(name) => {
+                    files.insert(folder.join(name), target);
+                    true
+                }
+                // Whatever its name, a link can lead to a directory, which is refused.
+                Some(_) if !self.wanted.ignores(name) => !is_link(&target),
+                _ => true,
             }
-            true
         })
     }
+}
+
+fn is_link(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink())
 }
 
 fn inode(path: &Path) -> Option<(u64, u64)> {

@@ -51,8 +51,8 @@ pub type TomlFile = Files<OneFile<Toml>>;
 pub type JsonFile = Files<OneFile<Json>>;
 /// All YAML files in a directory and its subdirectories, sorted by path.
 ///
-/// Hidden files and directories are ignored, and links to directories are not followed. Subdirectories can be nested 16
-/// levels deep.
+/// Hidden files and directories are ignored. Links to files are followed; links to directories are refused, as are all
+/// links by sources of trees such as Git. Subdirectories can be nested 16 levels deep.
 ///
 /// ```
 /// use plugin_sdk::SourceOfTruth;
@@ -162,12 +162,21 @@ impl<S: Shape + From<Settings>> Files<S> {
         self
     }
 
+    /// Declares that the files are final: `{{ x }}` in them is text, wherever the format allows it. Without this, an
+    /// unquoted value that begins with `{{`, a line that begins with `{{-`, and a name with `{{` are refused as templates
+    /// that were not rendered.
+    #[must_use]
+    pub fn rendered(mut self) -> Self {
+        self.settings = self
+            .settings
+            .set(|settings| settings.parsing.limits.rendered = true);
+        self
+    }
+
     /// Sets the limits: `bytes` for all files together, `depth` and `expansion` for each file.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
-        self.settings = self
-            .settings
-            .set(|settings| settings.parsing.limits = limits);
+        self.settings = self.settings.set(|settings| settings.parsing.limit(limits));
         self
     }
 }

@@ -90,6 +90,12 @@ impl Found {
         Self { path, there }
     }
 
+    /// An entry at `path` that is refused, such as a link to a directory.
+    pub(super) fn refused(path: PathBuf, message: &str) -> Self {
+        let there = Err(at(&path, message));
+        Self { path, there }
+    }
+
     /// Finds the file that is reported as `path` at `target`, which contains no links.
     pub(crate) fn direct(path: PathBuf, target: PathBuf) -> Self {
         let there = There::at(&path, target);

@@ -14,11 +14,13 @@ use super::{
     stable::{Found, at, cannot_read},
 };
 
+/// Why a link to a directory is refused.
+const LINKED_DIRECTORY: &str = "is a link to a directory, which is not followed; move the directory here, or read it as a source of its own";
+
 /// The files of a directory that a walk finds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Wanted {
-    /// Files with one of these extensions. Hidden files and directories are ignored, and links to directories are not
-    /// followed.
+    /// Files with one of these extensions. Hidden files and directories are ignored, and links to directories are refused.
     Extensions(&'static [&'static str]),
     /// All files, hidden ones and those behind links to directories included, but not the content of directories named
     /// `.git`.
@@ -169,8 +171,8 @@ impl Walk {
         let kind = entry.file_type()?;
         Ok(match kind {
             kind if kind.is_dir() => Entry::Folder,
-            _ if !self.wanted.has(&name) => Entry::Ignored,
             kind if kind.is_symlink() => Entry::Link,
+            _ if !self.wanted.has(&name) => Entry::Ignored,
             _ => Entry::File,
         })
     }
@@ -187,8 +189,19 @@ impl Walk {
             }
         }
         let _ = level;
-        let found = Found::linked(path.into(), target, &mut self.links);
-        self.files.push(found);
+        // R44: whatever its name, because a directory that is passed over could have files that are wanted.
+        if self.leads_to_directory(target) {
+            self.files
+                .push(Found::refused(path.into(), LINKED_DIRECTORY));
+        } else if path.file_name().is_some_and(|name| self.wanted.has(name)) {
+            let found = Found::linked(path.into(), target, &mut self.links);
+            self.files.push(found);
+        }
         Ok(())
+    }
+
+    fn leads_to_directory(&mut self, link: &Path) -> bool {
+        let target = self.links.resolve(link);
+        target.is_ok_and(|target| fs::symlink_metadata(target).is_ok_and(|it| it.is_dir()))
     }
 }

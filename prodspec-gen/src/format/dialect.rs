@@ -6,8 +6,6 @@ use std::collections::BTreeMap;
 use granit_parser::{ScalarStyle, Span, Tag};
 use plugin_sdk::document::{Name, Node, Value};
 
-use super::template;
-
 /// The meaning of scalars and keys in a dialect of YAML.
 ///
 /// ```
@@ -79,17 +77,6 @@ impl<'s> Scalar<'s> {
             text,
             plain: style == ScalarStyle::Plain,
             tag: tag.map(|tag| format!("{}{}", tag.handle(), tag.suffix())),
-        }
-    }
-
-    /// Checks that a scalar without quotes has no expression of a template, such as `{{ .Values.name }}`.
-    ///
-    /// # Errors
-    /// When it has one; the message says what to do.
-    pub fn check_rendered(&self) -> Result<(), String> {
-        match template::expression(self.text).filter(|_| self.plain) {
-            Some(open) => Err(template::refusal(open)),
-            None => Ok(()),
         }
     }
 }

@@ -45,7 +45,7 @@ struct Builder<'t> {
 impl Builder<'_> {
     fn wrong(&self, error: &JiterError) -> Problem {
         let problem = self.lines.wrong(&error.error_type, error.index);
-        template::explain(self.text, problem, true)
+        template::explain(self.text, self.limits, problem, true)
     }
 
     fn node(&mut self, peek: Peek, depth: usize) -> Result<Node, Problem> {

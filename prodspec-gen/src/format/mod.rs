@@ -1,7 +1,10 @@
 //! File formats. They parse text into trees with positions, strictly and in bounded time.
 //!
 //! All formats refuse duplicate keys, numbers that are not finite or do not fit 64 bits, nesting and alias expansion
-//! beyond the limits, a root that is neither a map nor a list, and templates that were not rendered.
+//! beyond the limits, a root that is neither a map nor a list, and, unless the text is declared as rendered, templates.
+//!
+//! A template is recognized by an unquoted value that begins with `{{`, by a line that begins with `{{-`, and by `{{` in
+//! an unquoted key or in the name of a document; `{%` and `<%` count as well. `{{ x }}` inside a text is text.
 
 mod dialect;
 mod json;
@@ -27,7 +30,7 @@ pub use toml::Toml;
 pub use yaml::{Yaml, parse_dialect};
 pub(crate) use yaml::{is_absent, without_added_break};
 
-/// The limits of a file, checked before and during parsing.
+/// The limits of a file, checked before and during parsing, and whether it is final.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum length of a file, in bytes. 16 MiB by default.
@@ -37,6 +40,10 @@ pub struct Limits {
     /// Maximum size of all aliases of a file after expansion: bytes of text plus 64 bytes for each value. 16 MiB by
     /// default.
     pub expansion: usize,
+    /// Whether the text is the output of a renderer, in which expressions like `{{ x }}` are text wherever the format
+    /// allows them. False by default: what looks like a template that was not rendered is refused. Sources set it with
+    /// [`Files::rendered`](crate::file::Files::rendered); [`Exec`](crate::Exec) always does.
+    pub rendered: bool,
 }
 
 impl Default for Limits {
@@ -45,6 +52,7 @@ impl Default for Limits {
             bytes: 16 << 20,
             depth: 64,
             expansion: 16 << 20,
+            rendered: false,
         }
     }
 }
@@ -76,8 +84,10 @@ pub trait Format: Send + Sync + 'static {
     /// none, and is known by its place.
     ///
     /// # Errors
-    /// When the content must have a name and has none.
-    fn named(document: Document) -> Result<Document, Problems> {
+    /// When the content must have a name and has none, or a name that looks like a template in a text that is not
+    /// [`rendered`](Limits::rendered).
+    fn named(document: Document, limits: &Limits) -> Result<Document, Problems> {
+        let _ = limits;
         Ok(document)
     }
 }

@@ -8,7 +8,10 @@ use plugin_sdk::{
     document::{DocumentKey, FieldPath, Value},
 };
 
-use super::{Format, Limits, wrong};
+use super::{Format, Limits, template, wrong};
+
+/// Why a document has no name.
+const NAMED_BY_TEMPLATE: &str = "gives the document its name and looks like a template; render it first, for example with an exec source, or declare the source as rendered";
 
 /// The settings that decide how a source parses its texts.
 #[derive(Debug, Clone)]
@@ -32,6 +35,12 @@ pub(crate) enum Origin {
 }
 
 impl Parsing {
+    /// Takes other limits. What was declared as rendered stays so.
+    pub(crate) fn limit(&mut self, limits: Limits) {
+        let rendered = self.limits.rendered || limits.rendered;
+        self.limits = Limits { rendered, ..limits };
+    }
+
     /// The documents in the bytes of one text that is reported as `path`. No document if there are only comments.
     pub(crate) fn documents<F: Format>(
         &self,
@@ -93,7 +102,7 @@ impl Parsing {
     ) -> Result<Vec<Document>, Problems> {
         let (mut named, mut problems) = (Vec::new(), Problems::none());
         for document in documents {
-            match F::named(document) {
+            match F::named(document, &self.limits) {
                 Ok(document) => named.push(document),
                 Err(found) => problems.extend(self.said_all(found)),
             }
@@ -113,6 +122,11 @@ impl Parsing {
         let (mut named, mut problems) = (Vec::new(), Problems::none());
         for document in documents {
             match document.root().at(field).map(|node| &node.value) {
+                Some(Value::String(name)) if self.is_template(name) => {
+                    let message = format!("`{name}` {NAMED_BY_TEMPLATE}");
+                    let problem = document.problem_at(&field.to_string(), message);
+                    problems.push(self.said(problem));
+                }
                 Some(Value::String(name)) if !name.is_empty() => {
                     let name = name.clone();
                     named.push(document.known_as(name));
@@ -128,6 +142,11 @@ impl Parsing {
             true => Ok(named),
             false => Err(problems),
         }
+    }
+
+    /// Whether a name shows that its text was not rendered.
+    fn is_template(&self, name: &str) -> bool {
+        !self.limits.rendered && template::expression(name).is_some()
     }
 
     /// The problem for a text reported as `path` without a document, which may have been cut off before its first byte.

@@ -4,7 +4,7 @@
 use granit_parser::{ScalarStyle, Tag};
 use plugin_sdk::document::Value;
 
-use super::{number, template};
+use super::number;
 
 const FOREIGN: &str = "the tag is not of the core schema; remove it";
 
@@ -88,10 +88,7 @@ fn plain(text: &str) -> Result<Value, String> {
     if numeric && text.parse::<f64>().is_ok() {
         return number::float(text);
     }
-    match template::expression(text) {
-        Some(open) => Err(template::refusal(open)),
-        None => Ok(Value::String(text.into())),
-    }
+    Ok(Value::String(text.into()))
 }
 
 /// The message for an integer with a leading zero. YAML 1.2 reads `0400` as 400, YAML 1.1 as 256; it is ambiguous.

@@ -1,5 +1,7 @@
 //! Hostile and broken files: each gives one clear error, with line and column, in bounded time.
 
+mod templates;
+
 use proptest::prelude::*;
 
 use super::{parsing::declares_end, *};
@@ -305,55 +307,6 @@ fn r45_empty_documents_are_skipped() {
             .collect();
         assert_eq!(read, wanted, "{text:?}");
     }
-}
-
-#[test]
-fn r45_templates_are_refused_with_a_message_about_templates() {
-    for (text, place) in [
-        ("a: {{ .Values.x }}\n", "1:4"),
-        ("a: app-{{ .Values.name }}\n", "1:4"),
-        ("a: 1\n{{ .Values.name }}: x\n", "2:1"),
-        ("app-{{ .Values.name }}: x\n", "1:1"),
-        ("a:\n  {{- if .Values.x }}\n  b: 1\n  {{- end }}\n", "2:3"),
-        (
-            "a:\n  b: 1\n  {{- range .Values.x }}\n  - {{ . }}\n  {{- end }}\n",
-            "3:3",
-        ),
-        ("{% if x %}\na: 1\n{% endif %}\n", "1:1"),
-        ("a: <%= x %>\n", "1:4"),
-    ] {
-        let said = refused::<Yaml>(text);
-        let says = format!("{place}: looks like a template: ");
-        assert!(said.starts_with(&says), "{text:?}: {said}");
-    }
-    let json = refused::<Json>("{\n\"a\": {{ .x }}\n}");
-    assert!(
-        json.starts_with("2:6: looks like a template: `{{` begins an expression; render it first"),
-        "{json}"
-    );
-    assert!(
-        json.contains("The parser reports 2:"),
-        "the message keeps the parser's error: {json}"
-    );
-    let toml = refused::<Toml>("a = {{ x }}\n");
-    assert!(toml.starts_with("1:5: looks like a template: "), "{toml}");
-    // Quoted text that another program renders later.
-    for text in [
-        "a: \"{{ $labels.x }}\"\n",
-        "a: 'is {{ x }}'\n",
-        "a: |\n  {{ x }}\n",
-        "a: {b: {c: 1}}\n",
-        "# {{ x }}\na: 1\n",
-        "a: 5 {% is not\n",
-    ] {
-        let parsed = Yaml::parse(text, &Limits::default());
-        assert!(parsed.is_ok(), "{text:?}: {parsed:?}");
-    }
-    let twice = refused::<Yaml>("a: \"{{ x }}\"\na: '{{ x }}'\n");
-    assert!(
-        twice.starts_with("2:1: the key `a` appears twice"),
-        "{twice}"
-    );
 }
 
 #[test]

@@ -24,7 +24,7 @@ impl Format for Toml {
         let lines = Lines::of(text);
         let table = DeTable::parse(text).map_err(|error| {
             let offset = error.span().map_or(0, |span| span.start);
-            template::explain(text, lines.wrong(error.message(), offset), true)
+            template::explain(text, limits, lines.wrong(error.message(), offset), true)
         })?;
         if table.get_ref().is_empty() {
             return Ok(Vec::new());

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use granit_parser::{
-    ErrorKind, Event, Marker, Options, Parser, ScalarStyle, Span, StrInput, YamlVersion,
+    ErrorKind, Event, Marker, Options, Parser, ScalarStyle, Span, StrInput, Tag, YamlVersion,
 };
 use plugin_sdk::{
     Problem,
@@ -104,7 +104,7 @@ impl<'t> Builder<'t> {
                     ErrorKind::RecursionLimitExceeded => {
                         too_deep(self.limits, line(mark), column(mark))
                     }
-                    _ => template::explain(self.text, at(error.info(), mark), true),
+                    _ => template::explain(self.text, self.limits, at(error.info(), mark), true),
                 })
             }
             None => Ok((Event::StreamEnd, Span::default())),
@@ -164,6 +164,7 @@ impl<'t> Builder<'t> {
         let start = span.start;
         let (value, anchor, size) = match event {
             Event::Scalar(text, style, anchor, tag) => {
+                self.check_rendered(style, &span)?;
                 let text = without_added_break(self.text, &text, style, &span);
                 let value = match self.dialect {
                     None => scalar::value(text, style, tag.as_deref()),
@@ -199,6 +200,19 @@ impl<'t> Builder<'t> {
             self.anchors.insert(anchor, Anchored { node, size });
         }
         Ok((node, size))
+    }
+
+    /// Refuses an unquoted scalar that was not rendered.
+    fn check_rendered(&self, style: ScalarStyle, span: &Span) -> Result<(), Problem> {
+        let written = span.byte_range().and_then(|range| self.text.get(range));
+        let (ScalarStyle::Plain, Some(written), false) = (style, written, self.limits.rendered)
+        else {
+            return Ok(());
+        };
+        match template::unrendered(written) {
+            Some(open) => Err(at(template::refusal(open), &span.start)),
+            None => Ok(()),
+        }
     }
 
     fn items(&mut self, depth: usize) -> Result<(Vec<Node>, Size), Problem> {
@@ -276,6 +290,7 @@ impl<'t> Builder<'t> {
     fn key(&self, event: Event<'_>, span: &Span) -> Result<Name, Problem> {
         let start = &span.start;
         if let Event::Scalar(text, ScalarStyle::Plain, ..) = &event
+            && !self.limits.rendered
             && let Some(open) = template::expression(text)
         {
             return Err(at(template::refusal(open), start));
@@ -288,24 +303,17 @@ impl<'t> Builder<'t> {
             return Ok(Name { line, column, text });
         }
         match event {
-            Event::Scalar(text, ScalarStyle::Plain, ..) if text == "<<" => Err(at(
-                "merge keys are not YAML 1.2; write the fields out, or quote the key",
-                start,
-            )),
-            Event::Scalar(text, ScalarStyle::Plain, ..) if matches!(&*text, "" | "~" | "null") => {
-                Err(at(
-                    "a key must not be empty or null; quote it if it is text",
-                    start,
-                ))
+            Event::Scalar(text, style, _, tag) => {
+                check_key(&text, style, tag.as_deref()).map_err(|why| at(why, start))?;
+                Ok(Name {
+                    line: number_of(line(start)),
+                    column: number_of(column(start)),
+                    text: text.into(),
+                })
             }
-            Event::Scalar(text, ..) => Ok(Name {
-                line: number_of(line(start)),
-                column: number_of(column(start)),
-                text: text.into(),
-            }),
             _ => {
                 let problem = at("a key must be plain text, not a map, list or alias", start);
-                Err(template::explain(self.text, problem, false))
+                Err(template::explain(self.text, self.limits, problem, false))
             }
         }
     }
@@ -375,6 +383,26 @@ pub(crate) fn without_added_break<'s>(
         None => without.is_empty() && line(&span.end) == line(&span.start) + 1,
     };
     if added { without } else { text }
+}
+
+/// The tag of merge keys in YAML 1.1.
+const MERGE: &str = "tag:yaml.org,2002:merge";
+
+/// Checks that a scalar can be a key, and that its tag holds. The key is its text, whatever the value.
+fn check_key(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<(), String> {
+    let is_text = tag.is_some_and(|tag| tag.core_suffix() == Some("str"));
+    let is_merge = tag.is_none_or(|tag| format!("{}{}", tag.handle(), tag.suffix()) == MERGE);
+    if style != ScalarStyle::Plain || is_text {
+        return scalar::value(text, style, tag).map(drop);
+    }
+    match text {
+        "<<" if is_merge => {
+            Err("merge keys are not YAML 1.2; write the fields out, or quote the key".into())
+        }
+        "" | "~" | "null" => Err("a key must not be empty or null; quote it if it is text".into()),
+        _ if tag.is_some() => scalar::value(text, style, tag).map(drop),
+        _ => Ok(()),
+    }
 }
 
 fn at(message: impl std::fmt::Display, mark: &Marker) -> Problem {

@@ -51,7 +51,44 @@ fn old_and_new_versions_take_turns_on_overrides_and_remarks() {
     control_plane_store::conformance::record(&used, &[]);
     let warnings = Problem::new("soon full").warning().into();
     let content = Digest::of(b"this");
-    control_plane_store::conformance::record(&Remarks { content, warnings }, &[]);
+    let remarks = Remarks { content, warnings };
+    control_plane_store::conformance::record(&remarks, &[]);
+    control_plane_store::conformance::words(&used, &[]);
+    control_plane_store::conformance::words(&remarks, &[]);
+}
+
+#[tokio::test]
+async fn r5_seal_keeps_what_a_newer_version_wrote_into_remarks_and_head() {
+    let store = MemoryStore::new();
+    let (seals, mut memo) = (over(&store), Memo::default());
+    let all = ["remarks/test", "head/test"].map(control_plane_store::Key::from);
+    for size in [1, 2] {
+        let items = json!({ "items": [size] });
+        seal(&seals, &mut memo, items, Vec::new()).await.unwrap();
+        for (key, row) in all.iter().zip(store.get(&all).await.unwrap()) {
+            let row = row.unwrap().value;
+            let mut json: serde_json::Value = serde_json::from_slice(&row).unwrap();
+            assert_eq!(json.get("zone").is_some(), size == 2, "{key}");
+            json["zone"] = json!("eu");
+            let batch = Batch::new().put(key.clone(), json.to_string());
+            store.commit(batch).await.unwrap();
+        }
+        seals.at_hand().latest = None;
+        seals.latest().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn r5_remark_of_an_unknown_severity_is_a_warning_and_stops_nothing() {
+    let store = MemoryStore::new();
+    let warnings = Problem::new("soon full").warning().into();
+    let content = Digest::of(b"this");
+    let mut json = serde_json::to_value(Remarks { content, warnings }).unwrap();
+    json["warnings"][0]["severity"] = json!("grave");
+    let batch = Batch::new().put("remarks/test", json.to_string());
+    store.commit(batch).await.unwrap();
+    let read = over(&store).remarks().await.unwrap().unwrap();
+    assert!(!read.warnings.is_empty() && !read.warnings.any_error());
 }
 
 /// Drafts, seals and accepts the items of a manifest.

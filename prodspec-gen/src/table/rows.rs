@@ -28,8 +28,8 @@ impl Record for Row {
 /// The head of a table, and some of its rows, at one state.
 pub(super) struct Rows {
     pub(super) head: Head,
-    /// The version of the head. `None`: the table was never changed.
-    version: Option<Version>,
+    /// The head as it is stored. `None`: the table was never changed.
+    stored: Option<record::Stored<Head>>,
     /// The rows that were asked for. `None`: there is none with this name.
     rows: BTreeMap<String, Option<Value>>,
 }
@@ -44,7 +44,7 @@ impl Rows {
         revision: Revision,
     ) -> Result<Batch, Error> {
         let key = record::key(&table.partition, Head::KIND, &table.name.0);
-        let mut batch = batch.expect(key, Expect::as_found(self.version));
+        let mut batch = batch.expect(key, Expect::as_found(self.version()));
         let changed = self
             .rows
             .iter()
@@ -57,8 +57,18 @@ impl Rows {
                 None => record::delete::<Row>(&table.partition, &row),
             });
         }
-        let head = self.head.clone().after(revision, changed.into_iter());
-        Ok(batch.write(record::put(&table.partition, &table.name.0, &head)?))
+        let value = self.head.clone().after(revision, changed.into_iter());
+        let (partition, name) = (&table.partition, &table.name.0);
+        let head = match self.stored.clone() {
+            Some(stored) => record::Stored { value, ..stored }.rewrite(partition, name)?,
+            None => record::put(partition, name, &value)?,
+        };
+        Ok(batch.write(head))
+    }
+
+    /// The version of the head. `None`: the table was never changed.
+    fn version(&self) -> Option<Version> {
+        self.stored.as_ref().map(|head| head.version)
     }
 }
 
@@ -96,8 +106,11 @@ impl Table {
             rows.insert((*name).to_owned(), value);
         }
         Ok(Rows {
-            version: head.as_ref().map(|head| head.version),
-            head: head.map(|head| head.value).unwrap_or_default(),
+            head: head
+                .as_ref()
+                .map(|head| head.value.clone())
+                .unwrap_or_default(),
+            stored: head,
             rows,
         })
     }

@@ -84,12 +84,19 @@ impl<T: Tree, F: Format> TreeSource<T, F> {
         self
     }
 
+    /// Declares that the files are final, as [`Files::rendered`](crate::file::Files::rendered) does.
+    #[must_use]
+    pub fn rendered(mut self) -> Self {
+        self.settings = self
+            .settings
+            .set(|settings| settings.parsing.limits.rendered = true);
+        self
+    }
+
     /// Sets the limits: `bytes` for all files together, `depth` and `expansion` for each file.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
-        self.settings = self
-            .settings
-            .set(|settings| settings.parsing.limits = limits);
+        self.settings = self.settings.set(|settings| settings.parsing.limit(limits));
         self
     }
 

@@ -39,7 +39,10 @@ pub fn seal_for_ever(world: &World) {
 }
 
 async fn run(world: World, node: NodeId) {
-    let store = Arc::new(Incarnations::new(ProcessStore::open(&world), partition()));
+    let store = Arc::new(Incarnations::new(
+        ProcessStore::open(&world, node),
+        partition(),
+    ));
     loop {
         let times = {
             let mut state = world.state();

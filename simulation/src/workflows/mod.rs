@@ -70,7 +70,7 @@ pub fn beside(
 
 fn lane(world: &World, node: NodeId) -> Option<Arc<Workflows<NodeRuntime>>> {
     let runtime = NodeRuntime::new(world.executor.clone(), node);
-    let mut builder = Workflows::builder(runtime, partition(), ProcessStore::open(world))
+    let mut builder = Workflows::builder(runtime, partition(), ProcessStore::open(world, node))
         .config(config(world))
         .dispatch(|base| {
             tower::ServiceBuilder::new()

@@ -113,10 +113,8 @@ pub struct State {
     pub branches: BTreeMap<(u32, u64), BTreeMap<Branch, u64>>,
     /// The store as it was opened last.
     pub store: MemoryStore,
-    /// Number of commits that were acknowledged.
-    pub commits: u64,
-    /// The value of [`State::commits`] after the last commit of each process.
-    pub committed: BTreeMap<NodeId, u64>,
+    /// The handle of each process to the store as it was opened last.
+    pub handles: BTreeMap<NodeId, MemoryStore>,
     /// Newest version of the store that was acknowledged.
     pub version: Version,
     /// Newest acknowledged version of each key. Needed because acknowledgements may overtake each other.
@@ -190,8 +188,7 @@ impl World {
             points: Points::default(),
             branches: BTreeMap::new(),
             store: MemoryStore::new(),
-            commits: 0,
-            committed: BTreeMap::new(),
+            handles: BTreeMap::new(),
             version: Version(0),
             newest: BTreeMap::new(),
             cut_off: BTreeSet::new(),

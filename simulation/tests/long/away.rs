@@ -22,7 +22,7 @@ fn away(seed: u64) -> Scenario {
             (Fault::ClockStops, 100),
             (Fault::Crash, 20),
         ]),
-        store_faults: [0; 6],
+        store_faults: [0; 7],
         edit_every: Duration::from_secs(20),
         trouble: HOUR + Duration::from_secs(600),
         away: Some((Duration::from_secs(300), HOUR)),

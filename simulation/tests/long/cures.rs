@@ -31,7 +31,7 @@ fn by_hand(seed: u64) -> Scenario {
         (Fault::EditAdds, 200),
         (Fault::EditTurnsDown, 100),
     ]);
-    scenario.store_faults = [0; 6];
+    scenario.store_faults = [0; 7];
     scenario.enforcers = 1;
     scenario.edit_every = Duration::from_secs(20);
     scenario.ordered = 1000;

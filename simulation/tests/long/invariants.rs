@@ -52,7 +52,7 @@ fn stormy(scenario: &mut Scenario) {
         (Fault::LateMessage, 400),
     ]);
     scenario.edit_every = Duration::from_secs(4);
-    scenario.store_faults = [0; 6];
+    scenario.store_faults = [0; 7];
 }
 
 fn stormy_scenario(seed: u64) -> Scenario {
@@ -85,7 +85,7 @@ fn leaving(scenario: &mut Scenario) {
         (Fault::DriftContent, 300),
         (Fault::Crash, 100),
     ]);
-    scenario.store_faults = [0; 6];
+    scenario.store_faults = [0; 7];
     scenario.edit_every = Duration::from_secs(10);
 }
 
@@ -133,7 +133,7 @@ fn s7_acknowledged_incarnations_are_readable_after_a_crash() {
     assert_holds("S7", 280..290);
     let cuts = |scenario: &mut Scenario| {
         scenario.rates = Rates::only(&[(Fault::EditRevises, 900), (Fault::PowerCut, 900)]);
-        scenario.store_faults = [0; 6];
+        scenario.store_faults = [0; 7];
         scenario.edit_every = Duration::from_secs(2);
     };
     let cut = |seed| {
@@ -174,7 +174,7 @@ fn r9_a_skipped_claim_is_caught() {
 fn r13_an_open_push_lost_over_a_restart_is_caught() {
     let seen = first_violation(|scenario| {
         scenario.rates = Rates::only(&[(Fault::EditRevises, 900), (Fault::Crash, 400)]);
-        scenario.store_faults = [0; 6];
+        scenario.store_faults = [0; 7];
         // Longer than a takeover.
         scenario.travel = Some(Duration::from_secs(19));
         scenario.planted = Some(Bug::LoseOpenPush);
@@ -197,7 +197,7 @@ fn turning_down(seed: u64) -> Scenario {
         (Fault::Transient, 300),
         (Fault::Crash, 600),
     ]);
-    scenario.store_faults = [0; 6];
+    scenario.store_faults = [0; 7];
     scenario.enforcers = 1;
     scenario.edit_every = Duration::from_secs(10);
     scenario.trouble_every = Duration::from_secs(10);
@@ -226,7 +226,7 @@ fn repinned(scenario: &mut Scenario) {
         (Fault::Slow, 400),
         (Fault::LateMessage, 400),
     ]);
-    scenario.store_faults = [0; 6];
+    scenario.store_faults = [0; 7];
     scenario.edit_every = Duration::from_secs(4);
     scenario.trouble_every = Duration::from_secs(5);
 }
@@ -274,7 +274,7 @@ fn stopping(scenario: &mut Scenario) {
         (Fault::LateMessage, 300),
         (Fault::LostAnswer, 100),
     ]);
-    scenario.store_faults = [0; 6];
+    scenario.store_faults = [0; 7];
     scenario.edit_every = Duration::from_secs(4);
 }
 

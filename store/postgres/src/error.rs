@@ -38,6 +38,20 @@ pub enum Error {
         /// Host, database and schema of the store.
         place: String,
     },
+    /// The server is a standby or read-only.
+    #[error("{place} is on a standby or a read-only server; connect to the primary")]
+    Standby {
+        /// Host, database and schema of the store.
+        place: String,
+    },
+    /// The server runs with `fsync = off`: it may lose commits that it has acknowledged.
+    #[error(
+        "the server of {place} runs with `fsync = off` and may lose acknowledged commits; set `fsync = on` and reload it"
+    )]
+    Volatile {
+        /// Host, database and schema of the store.
+        place: String,
+    },
     /// The server refuses to create or to read the tables.
     #[error(
         "cannot use {place}; let the role create the schema (`grant create on database`), or create the schema for it \

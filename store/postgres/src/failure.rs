@@ -10,6 +10,11 @@ pub(crate) enum Meaning {
     Repeat,
     /// The server refused it; nothing was written.
     Refused,
+    /// The server has no room for another connection; nothing was sent.
+    Full,
+    /// The server is a standby or read-only, or lacks commits that this process was acknowledged, as after a change of
+    /// roles that left this connection where it was. Nothing was written. All connections are opened again.
+    Stale,
     /// The connection was lost, or the server ended the session: the outcome is unknown.
     Lost,
     /// The tables are damaged, or no longer those of the store.
@@ -22,11 +27,23 @@ pub(crate) enum Replaced {
     #[error("the tables were removed and created again, or the URL now leads to another database")]
     Identity,
     #[error(
-        "the database lacks commits that it had acknowledged, as after a failover or a restored backup"
+        "the database lost commits that it had acknowledged to this process, as after a failover to an asynchronous \
+         standby or a restored backup; restore the lost data, or restart the process to go on without it"
     )]
     Older,
     #[error("the tables have another format than when the store was opened")]
     Format,
+}
+
+/// Why a connection that works is not used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unfit {
+    #[error("the server is a standby or read-only; waiting for the primary")]
+    Standby,
+    #[error(
+        "the server runs with `fsync = off` and may lose acknowledged commits; set `fsync = on` and reload it"
+    )]
+    Volatile,
 }
 
 /// The connection got no answer in time.
@@ -60,12 +77,17 @@ pub(crate) fn meaning(error: &sqlx::Error) -> Meaning {
         // The server cannot tell either.
         "40003" => Meaning::Lost,
         code if code.starts_with("08") || code.starts_with("57P") => Meaning::Lost,
+        // Before the severity: it ends the attempt to connect, and no session.
+        "53300" => Meaning::Full,
         _ if ended(database.severity()) => Meaning::Lost,
         // Damaged tables and indexes; missing tables, functions and schemas.
         "XX001" | "XX002" | "42P01" | "42883" | "3F000" => Meaning::Broken,
-        // What the function of a commit found: other tables, or older ones.
-        "CP001" | "CP002" => Meaning::Broken,
-        // No room, a failed read or write of a file, a timeout, a standby: the server has rolled back, and after a
+        // The functions of the store found the tables of another store.
+        "CP001" => Meaning::Broken,
+        // R50: a standby, a read-only server, or one that lacks acknowledged commits. Whether they are lost is decided
+        // by the next connection, because this one may lead to a server that was replaced.
+        "25006" | "CP002" => Meaning::Stale,
+        // No room on the disk, a failed read or write of a file, a timeout: the server has rolled back, and after a
         // failed sync it restarts by itself.
         _ => Meaning::Refused,
     }
@@ -84,7 +106,9 @@ pub(crate) fn code(error: &sqlx::Error) -> String {
 /// Translates the failure of a commit that is not repeated.
 pub(crate) fn commit_error(meaning: Meaning, source: Cause) -> CommitError {
     match meaning {
-        Meaning::Repeat | Meaning::Refused => CommitError::Unavailable { source },
+        Meaning::Repeat | Meaning::Refused | Meaning::Full | Meaning::Stale => {
+            CommitError::Unavailable { source }
+        }
         Meaning::Lost => CommitError::Unknown { source },
         Meaning::Broken => CommitError::Poisoned { source },
     }
@@ -93,8 +117,8 @@ pub(crate) fn commit_error(meaning: Meaning, source: Cause) -> CommitError {
 /// Translates the failure of a read.
 pub(crate) fn read_error(meaning: Meaning, source: Cause) -> ReadError {
     match meaning {
-        Meaning::Repeat | Meaning::Refused | Meaning::Lost => ReadError::Unavailable { source },
         Meaning::Broken => ReadError::Poisoned { source },
+        _ => ReadError::Unavailable { source },
     }
 }
 

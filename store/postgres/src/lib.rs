@@ -3,6 +3,7 @@
 mod error;
 mod failure;
 mod listen;
+mod marks;
 mod options;
 mod postgres_store;
 mod read;

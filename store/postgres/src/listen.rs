@@ -1,5 +1,6 @@
 //! Hints from notifications. One connection listens; whenever it is made again, all watchers are woken, because
-//! notifications were missed meanwhile.
+//! notifications were missed meanwhile. It is made again when any connection of the store was lost: after a change of
+//! roles it may lead to a server that sends nothing any more.
 
 use std::{
     sync::{Arc, Mutex, PoisonError, Weak},
@@ -10,7 +11,7 @@ use control_plane_store::{Topic, Watchers};
 use sqlx::postgres::{PgListener, PgPoolOptions};
 use tokio::time::{sleep, timeout};
 
-use crate::{failure::Silent, options::Server, session::Known, statement::ALL};
+use crate::{failure::Silent, options::Server, schema, session::Known, statement::ALL};
 
 /// The shortest and the longest pause before a lost connection is made again.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
@@ -24,16 +25,17 @@ pub(crate) type Shared = Arc<Mutex<Watchers>>;
 /// Opens the connection that listens.
 ///
 /// # Errors
-/// If the connection cannot be made.
-pub(crate) async fn subscribe(server: &Server) -> sqlx::Result<PgListener> {
+/// If the connection cannot be made, or does not lead to the primary.
+pub(crate) async fn subscribe(server: &Server, known: &Known) -> sqlx::Result<PgListener> {
     let pool = PgPoolOptions::new()
         .max_connections(1)
         .acquire_timeout(server.timeout)
         .max_lifetime(None)
         .idle_timeout(None)
-        .connect_lazy_with(server.options("read committed"));
+        .connect_lazy_with(server.options());
     let mut listener = PgListener::connect_with(&pool).await?;
     listener.eager_reconnect(false);
+    prove(&mut listener, server, known).await?;
     listener.listen(&server.channel()).await?;
     Ok(listener)
 }
@@ -45,15 +47,26 @@ pub(crate) async fn run(
     known: Arc<Known>,
     watchers: Weak<Mutex<Watchers>>,
 ) {
+    let mut losses = known.losses();
     let mut pause = PAUSES.0;
     loop {
-        let lost = receive(&mut listener, &server, &watchers).await;
-        let Err(lost) = lost else { return };
-        known.lost();
-        tracing::warn!(
-            place = server.place(), error = %lost,
-            "the connection that listens to the store was lost; connecting again, and waking all watchers then"
-        );
+        let received = tokio::select! {
+            biased;
+            // The sender is part of `known`, so this waits for a loss.
+            _ = losses.changed() => None,
+            received = receive(&mut listener, &server, &known, &watchers) => Some(received),
+        };
+        match received {
+            Some(Ok(())) => return,
+            Some(Err(lost)) => {
+                known.lost();
+                tracing::warn!(
+                    place = server.place(), error = %lost,
+                    "the connection that listens to the store was lost; connecting again, and waking all watchers then"
+                );
+            }
+            None => {}
+        }
         drop(listener);
         listener = loop {
             sleep(pause).await;
@@ -61,7 +74,8 @@ pub(crate) async fn run(
             if watchers.strong_count() == 0 {
                 return;
             }
-            if let Ok(Ok(listener)) = timeout(server.patience(), subscribe(&server)).await {
+            losses.mark_unchanged();
+            if let Ok(Ok(listener)) = timeout(server.patience(), subscribe(&server, &known)).await {
                 break listener;
             }
         };
@@ -75,10 +89,11 @@ pub(crate) async fn run(
 /// Passes notifications on. `Ok`: the watchers were dropped.
 ///
 /// # Errors
-/// When the connection is lost.
+/// When the connection is lost, or does not lead to the primary any more.
 async fn receive(
     listener: &mut PgListener,
     server: &Server,
+    known: &Known,
     watchers: &Weak<Mutex<Watchers>>,
 ) -> sqlx::Result<()> {
     loop {
@@ -89,10 +104,7 @@ async fn receive(
             }
             Ok(Err(error)) => return Err(error),
             Err(_) => {
-                // A connection that a device on the way has forgotten looks like a quiet one.
-                let alive = sqlx::query("select 1").execute(&mut *listener);
-                let answered = timeout(server.patience(), alive).await;
-                answered.map_err(|_| sqlx::Error::Protocol(Silent.to_string()))??;
+                prove(listener, server, known).await?;
                 continue;
             }
         };
@@ -100,6 +112,12 @@ async fn receive(
             return Ok(());
         }
     }
+}
+
+/// Proves that the connection leads to the primary. One that a device on the way has forgotten looks like a quiet one.
+async fn prove(listener: &mut PgListener, server: &Server, known: &Known) -> sqlx::Result<()> {
+    let proved = timeout(server.patience(), schema::prove(listener, known)).await;
+    proved.map_err(|_| sqlx::Error::Protocol(Silent.to_string()))?
 }
 
 /// Wakes the watchers of a topic, or all of them. Whether there still is a store.

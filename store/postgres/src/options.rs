@@ -62,7 +62,8 @@ impl Options {
     }
 
     /// Sets the time after which the server ends a statement, and after which connecting is given up. Default 10
-    /// seconds. A statement that has no answer for twice this time counts as lost.
+    /// seconds. A statement that has no answer for twice this time counts as lost. While the server has no room for
+    /// another connection ("too many clients"), a call waits for this time.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -141,10 +142,11 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// The options of a connection whose transactions have the given isolation.
-    pub(crate) fn options(&self, isolation: &str) -> PgConnectOptions {
+    /// The options of a connection. [`set_up`](crate::schema::set_up) sets the isolation of its transactions, because a
+    /// standby refuses every statement at serializable isolation, and would not say that it is one.
+    pub(crate) fn options(&self) -> PgConnectOptions {
         let options = self.options.clone();
-        options.options([("default_transaction_isolation", isolation)])
+        options.options([("default_transaction_isolation", "read committed")])
     }
 
     /// The time after which an answer counts as lost. The server ends the statement before.

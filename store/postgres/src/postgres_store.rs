@@ -20,18 +20,19 @@ use sqlx::{ConnectOptions, PgConnection};
 use tokio::{
     runtime::Handle,
     task::AbortHandle,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 use crate::{
     Error, Options,
     failure::{Ended, Meaning, Silent, commit_error, meaning, read_error},
     listen,
+    marks::Sent,
     options::Server,
     read::{self, Failed, GET},
     schema,
-    session::{Known, Sessions},
-    statement::{COMMIT, Statement},
+    session::{Known, Sessions, while_full},
+    statement::{Answer, COMMIT, Statement},
 };
 
 /// Maximum number of times that a commit is tried when it loses against concurrent ones.
@@ -93,28 +94,23 @@ impl PostgresStore {
             place: server.place(),
             source,
         };
+        let end = Instant::now() + server.timeout;
         let opened = timeout(server.patience(), async {
-            let mut connection = server.options("serializable").connect().await;
-            let connection = connection.as_mut().map_err(|error| {
-                unreachable(std::mem::replace(error, sqlx::Error::WorkerCrashed))
-            })?;
-            let identity = schema::prepare(connection, &server).await?;
-            let listener = listen::subscribe(&server).await.map_err(unreachable)?;
-            Ok((identity, listener))
+            let connect = || async { server.options().connect().await };
+            let connection = while_full(end, connect).await;
+            let mut connection = connection.map_err(unreachable)?;
+            let known = Known::new(schema::prepare(&mut connection, &server).await?);
+            drop(connection);
+            let subscribe = || listen::subscribe(&server, &known);
+            let listener = while_full(end, subscribe).await.map_err(unreachable)?;
+            Ok((known, listener))
         });
         let silent = || unreachable(sqlx::Error::Protocol(Silent.to_string()));
-        let (identity, listener) = opened.await.map_err(|_| silent())??;
-        let known = Arc::new(Known::new(identity));
+        let (known, listener) = opened.await.map_err(|_| silent())??;
+        let known = Arc::new(known);
         let sessions = |isolation, statement| {
-            let options_of = server.options(isolation);
-            let known = Arc::clone(&known);
-            Sessions::new(
-                known,
-                options_of,
-                statement,
-                server.timeout,
-                options.connections,
-            )
+            let (known, server) = (Arc::clone(&known), server.clone());
+            Sessions::new(known, server, isolation, statement, options.connections)
         };
         let watchers = listen::Shared::default();
         let runtime = Handle::current();
@@ -122,9 +118,8 @@ impl PostgresStore {
         let listening = listen::run(listener, server.clone(), Arc::clone(&known), weak);
         let store = Self(Arc::new(Inner {
             channel: server.channel(),
-            writers: sessions("serializable", COMMIT),
-            // A read is one statement, and sees one snapshot under any isolation.
-            readers: sessions("read committed", GET),
+            writers: sessions(schema::SERIALIZABLE, COMMIT),
+            readers: sessions(schema::READ_COMMITTED, GET),
             commits: AtomicU64::new(0),
             uncertain: Mutex::default(),
             watchers,
@@ -144,7 +139,7 @@ impl PostgresStore {
     fn forget(&self) {
         let store = self.clone();
         self.0.runtime.spawn(async move {
-            let prune = store.read(|connection| Box::pin(read::prune(connection)));
+            let prune = store.read(|connection, _| Box::pin(read::prune(connection)));
             if let Err(error) = prune.await {
                 tracing::warn!(%error, "failed to forget old batches; trying again after the next 4096 commits");
             }
@@ -153,8 +148,9 @@ impl PostgresStore {
 
     async fn read<T: Send + 'static>(
         &self,
-        read: impl for<'a> FnOnce(&'a mut PgConnection) -> BoxFuture<'a, Result<T, Failed>>
+        read: impl for<'a> Fn(&'a mut PgConnection, &'a Known) -> BoxFuture<'a, Result<T, Failed>>
         + Send
+        + Sync
         + 'static,
     ) -> Result<T, ReadError> {
         let inner = Arc::clone(&self.0);
@@ -193,36 +189,37 @@ impl Inner {
 
     async fn tried(&self, batch: &Batch) -> Result<Version, CommitError> {
         let statement = Statement::of(batch);
-        let mut attempt = 0;
+        let (mut attempt, mut was_stale) = (0, false);
         loop {
             let (meaning, source) = match self.attempt(&statement).await {
-                Ok(answer) => {
+                Ok((answer, sent)) => {
                     let version = answer.result(batch)?;
-                    self.known.acknowledged(version);
+                    let sent = Some(sent).filter(|_| !answer.earlier);
+                    self.known.marks.acknowledged(batch.id, version, sent);
                     return Ok(version);
                 }
                 Err(failure) => failure,
             };
             attempt += 1;
-            if meaning != Meaning::Repeat || attempt == ATTEMPTS {
-                return Err(commit_error(meaning, source));
+            match meaning {
+                Meaning::Repeat if attempt < ATTEMPTS => sleep(pause(batch.id, attempt)).await,
+                // A new connection may lead to the primary.
+                Meaning::Stale if !was_stale => was_stale = true,
+                _ => return Err(commit_error(meaning, source)),
             }
-            sleep(pause(batch.id, attempt)).await;
         }
     }
 
-    /// Sends the statement once.
-    async fn attempt(
-        &self,
-        statement: &Statement<'_>,
-    ) -> Result<crate::statement::Answer, (Meaning, Cause)> {
+    /// Sends the statement once. Returns its answer, and when it was sent.
+    async fn attempt(&self, statement: &Statement<'_>) -> Result<(Answer, Sent), (Meaning, Cause)> {
         let lent = self.writers.lend().await;
         let mut lent = lent.map_err(|none| (none.meaning, none.source))?;
+        let sent = self.known.marks.sent();
         let run = statement.run(&mut lent.session.connection, &self.known, &self.channel);
         let (meaning, source) = match timeout(self.server.patience(), run).await {
             Ok(Ok(answer)) => {
                 lent.give_back();
-                return Ok(answer);
+                return Ok((answer, sent));
             }
             Ok(Err(error)) => (meaning(&error), Arc::new(error) as Cause),
             Err(_) => (Meaning::Lost, Arc::new(Silent) as Cause),
@@ -234,32 +231,56 @@ impl Inner {
         Err((meaning, source))
     }
 
+    /// Reads, and once more on a new connection if the first one leads to a server that lacks what this process was
+    /// acknowledged.
     async fn read<T>(
         &self,
-        read: impl for<'a> FnOnce(&'a mut PgConnection) -> BoxFuture<'a, Result<T, Failed>>,
+        read: impl for<'a> Fn(&'a mut PgConnection, &'a Known) -> BoxFuture<'a, Result<T, Failed>>,
     ) -> Result<T, ReadError> {
-        let lent = self.readers.lend().await;
-        let mut lent = lent.map_err(|none| read_error(none.meaning, none.source))?;
-        let reading = timeout(self.server.patience(), read(&mut lent.session.connection));
-        let (meaning, source) = match reading.await {
+        match self.read_once(&read).await? {
+            Ok(read) => return Ok(read),
+            Err((Meaning::Stale, _)) => {}
+            Err((meaning, source)) => return Err(read_error(meaning, source)),
+        }
+        let again = self.read_once(&read).await?;
+        again.map_err(|(meaning, source)| read_error(meaning, source))
+    }
+
+    async fn read_once<T>(
+        &self,
+        read: impl for<'a> Fn(&'a mut PgConnection, &'a Known) -> BoxFuture<'a, Result<T, Failed>>,
+    ) -> Result<Result<T, (Meaning, Cause)>, ReadError> {
+        let mut lent = match self.readers.lend().await {
+            Ok(lent) => lent,
+            Err(none) => return Ok(Err((none.meaning, none.source))),
+        };
+        let reading = read(&mut lent.session.connection, &self.known);
+        let (meaning, source) = match timeout(self.server.patience(), reading).await {
             Ok(Ok(read)) => {
                 lent.give_back();
-                return Ok(read);
+                return Ok(Ok(read));
             }
             Ok(Err(Failed::Row(error))) => return Err(error),
             Ok(Err(Failed::Statement(error))) => (meaning(&error), Arc::new(error) as Cause),
             Err(_) => (Meaning::Lost, Arc::new(Silent) as Cause),
         };
         self.failed(meaning, &source);
-        Err(read_error(meaning, source))
+        Ok(Err((meaning, source)))
     }
 
     /// Notes what a failed statement says about the other connections and the tables.
     fn failed(&self, meaning: Meaning, source: &Cause) {
         match meaning {
             Meaning::Repeat => {}
-            Meaning::Refused => {
+            Meaning::Refused | Meaning::Full => {
                 tracing::warn!(place = self.server.place(), error = %source, "the server of the store refused a statement");
+            }
+            Meaning::Stale => {
+                tracing::warn!(
+                    place = self.server.place(), error = %source,
+                    "a connection to the store leads to a server that is not the primary; opening all connections again"
+                );
+                self.known.lost();
             }
             Meaning::Lost => self.known.lost(),
             Meaning::Broken => self.known.break_off(source),
@@ -279,14 +300,18 @@ fn pause(batch: BatchId, attempt: u32) -> Duration {
 #[async_trait]
 impl Store for PostgresStore {
     async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>, ReadError> {
-        let keys = keys.to_vec();
-        self.read(move |connection| Box::pin(async move { read::get(connection, &keys).await }))
-            .await
+        let keys: Arc<[Key]> = keys.into();
+        self.read(move |connection, known| {
+            let keys = Arc::clone(&keys);
+            Box::pin(async move { read::get(connection, known, &keys).await })
+        })
+        .await
     }
 
     async fn scan(&self, range: KeyRange, limit: usize) -> Result<Page, ReadError> {
-        self.read(move |connection| {
-            Box::pin(async move { read::scan(connection, &range, limit).await })
+        self.read(move |connection, known| {
+            let range = range.clone();
+            Box::pin(async move { read::scan(connection, known, &range, limit).await })
         })
         .await
     }

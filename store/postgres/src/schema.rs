@@ -1,12 +1,23 @@
 //! The tables: created if they are missing, and checked on every connection.
 
 use control_plane_store::BatchId;
-use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, PgExecutor, Row};
 
-use crate::{Error, failure::code, options::Server};
+use crate::{
+    Error,
+    failure::{Unfit, code},
+    options::Server,
+    session::Known,
+};
 
 /// Version of the format of the tables.
-const FORMAT: i64 = 1;
+const FORMAT: i64 = 2;
+
+/// The isolation of commits.
+pub(crate) const SERIALIZABLE: &str = "serializable";
+
+/// The isolation of reads: each is one statement, and sees one snapshot under any isolation.
+pub(crate) const READ_COMMITTED: &str = "read committed";
 
 /// The tables and the function that commits.
 const TABLES: &str = include_str!("schema.sql");
@@ -19,8 +30,6 @@ const ATTEMPTS: usize = 5;
 pub(crate) struct About {
     pub(crate) format: i64,
     pub(crate) identity: String,
-    /// No commit has a greater version.
-    pub(crate) newest: u64,
 }
 
 impl About {
@@ -29,20 +38,47 @@ impl About {
     }
 }
 
-/// Reads what the tables say about the store, and makes acknowledged commits of this connection durable where the
-/// server's default is to acknowledge earlier.
+/// Sets the isolation of the session's transactions, and makes commits durable when they are acknowledged, whatever the
+/// server's configuration says now or after a reload. Returns why the server cannot hold a store, if it cannot.
+pub(crate) async fn set_up(
+    connection: &mut PgConnection,
+    isolation: &str,
+) -> sqlx::Result<Option<Unfit>> {
+    const SET_UP: &str = "\
+        select pg_is_in_recovery() or current_setting('transaction_read_only')::boolean, \
+        current_setting('fsync')::boolean, \
+        set_config('synchronous_commit', case current_setting('synchronous_commit') \
+        when 'remote_apply' then 'remote_apply' else 'on' end, false), \
+        set_config('default_transaction_isolation', $1, false)";
+    let row = sqlx::query(SET_UP).bind(isolation).fetch_one(connection);
+    let row = row.await?;
+    Ok(match (row.try_get(0)?, row.try_get(1)?) {
+        (true, _) => Some(Unfit::Standby),
+        (_, false) => Some(Unfit::Volatile),
+        (false, true) => None,
+    })
+}
+
+/// Reads what the tables say about the store.
 pub(crate) async fn about(connection: &mut PgConnection) -> sqlx::Result<About> {
-    const ABOUT: &str = "\
-        select format, identity, raised + (select last_value from versions) as newest, \
-        case when current_setting('synchronous_commit') = 'off' \
-        then set_config('synchronous_commit', 'on', false) end \
-        from about where only_row";
+    const ABOUT: &str = "select format, identity from about where only_row";
     let row = sqlx::query(ABOUT).fetch_one(connection).await?;
     Ok(About {
         format: row.try_get(0)?,
         identity: row.try_get(1)?,
-        newest: row.try_get::<i64, _>(2)?.cast_unsigned(),
     })
+}
+
+/// Proves that the server is the primary, and sees all that this process was acknowledged.
+///
+/// # Errors
+/// With the code of the function `prove` if it does not.
+pub(crate) async fn prove<'c>(connection: impl PgExecutor<'c>, known: &Known) -> sqlx::Result<()> {
+    let proof = known.marks.proof();
+    let prove = sqlx::query("select prove($1, $2, $3)");
+    let prove = prove.bind(known.identity());
+    let prove = prove.bind(&proof.ids).bind(&proof.versions);
+    prove.execute(connection).await.map(drop)
 }
 
 /// Creates the tables if they are missing, and returns the identity of the store. Several processes may do so at once:
@@ -51,7 +87,13 @@ pub(crate) async fn prepare(
     connection: &mut PgConnection,
     server: &Server,
 ) -> Result<String, Error> {
-    settings(connection, server).await?;
+    let place = server.place();
+    match set_up(connection, SERIALIZABLE).await {
+        Ok(None) => settings(connection, server).await?,
+        Ok(Some(Unfit::Standby)) => return Err(Error::Standby { place }),
+        Ok(Some(Unfit::Volatile)) => return Err(Error::Volatile { place }),
+        Err(source) => return Err(Error::Unreachable { place, source }),
+    }
     let mut last = None;
     for _ in 0..ATTEMPTS {
         match about(connection).await {
@@ -89,7 +131,7 @@ async fn settings(connection: &mut PgConnection, server: &Server) -> Result<(), 
     .await;
     let read = row.and_then(|row| Ok([row.try_get::<String, _>(0)?, row.try_get(1)?]));
     match read {
-        Ok([isolation, path]) if isolation == "serializable" && path == server.schema => Ok(()),
+        Ok([isolation, path]) if isolation == SERIALIZABLE && path == server.schema => Ok(()),
         Ok(_) => Err(Error::Settings { place }),
         Err(source) => Err(Error::Unreachable { place, source }),
     }
@@ -107,7 +149,7 @@ async fn create(connection: &mut PgConnection, server: &Server) -> sqlx::Result<
         sqlx::query(create).execute(&mut *transaction).await?;
     }
     sqlx::raw_sql(TABLES).execute(&mut *transaction).await?;
-    sqlx::query("insert into about values (true, $1, $2, 0)")
+    sqlx::query("insert into about values (true, $1, $2, 0, 0)")
         .bind(FORMAT)
         .bind(format!("{:032x}", BatchId::fresh().0))
         .execute(&mut *transaction)

@@ -7,7 +7,9 @@ create table about (
     -- Drawn when the tables are created. Tells this store from another one under the same name.
     identity text not null,
     -- Added to every number of the sequence `versions`. Raised by batches that ask for a greater version.
-    raised bigint not null
+    raised bigint not null,
+    -- The greatest version of the batches that are no longer remembered.
+    forgotten bigint not null
 );
 
 -- The numbers of commits. Commits of different keys do not wait for each other, so they may become visible in another
@@ -35,6 +37,33 @@ create view shown as
         encode(value, 'escape') as value
     from rows;
 
+-- Proves that the statement that calls it sees all that a process was acknowledged, and that the server is the primary:
+-- true, or an error. It is stable, so it looks at the snapshot of that statement.
+create function prove(
+    known text,           -- the identity of the store
+    marks bytea[],        -- the newest batches that the process was acknowledged
+    numbers bigint[]      -- their versions
+) returns boolean language plpgsql stable as $$
+declare
+    upto bigint;
+begin
+    if pg_is_in_recovery() or current_setting('transaction_read_only')::boolean then
+        raise exception 'the server is a standby or read-only' using errcode = '25006';
+    end if;
+    select a.forgotten into upto from about a where a.only_row and a.identity = known;
+    if not found then
+        raise exception 'the tables of the store were removed and created again' using errcode = 'CP001';
+    end if;
+    if exists (
+        select 1 from unnest(marks, numbers) as m(id, number)
+            where m.number > upto and not exists (select 1 from batches b where b.id = m.id)
+    ) then
+        raise exception 'the server lacks commits that this process was acknowledged' using errcode = 'CP002';
+    end if;
+    return true;
+end
+$$;
+
 -- Commits one batch. It runs as a transaction of its own at serializable isolation, so that a commit is one round trip.
 --
 -- Answers with the version in `given`, or with the position of the first expectation that does not hold in `refused`,
@@ -47,7 +76,8 @@ create function commit_batch(
     batch bytea,
     above bigint,
     known text,           -- the identity of the store
-    newest bigint,        -- the greatest version that the process was acknowledged
+    marks bytea[],        -- the newest batches that the process was acknowledged
+    numbers bigint[],     -- their versions
     expected bytea[],     -- keys
     versions bigint[],    -- their versions; 0: the key does not exist
     written bytea[],      -- the expected keys that the batch writes too
@@ -62,16 +92,27 @@ create function commit_batch(
     topics text[],
     out given bigint,
     out refused bigint,
-    out actual bigint
+    out actual bigint,
+    out earlier boolean   -- an earlier submission made the commit
 ) language plpgsql as $$
 declare
     base bigint;
+    upto bigint;
     number bigint;
 begin
+    earlier := false;
     -- A session may outlive the tables that it was opened for.
-    select a.raised into base from about a where a.only_row and a.identity = known;
+    select a.raised, a.forgotten into base, upto from about a where a.only_row and a.identity = known;
     if not found then
         raise exception 'the tables of the store were removed and created again' using errcode = 'CP001';
+    end if;
+    -- It may lead to a server that was replaced. An attempt to insert looks for the batches without the locks of a
+    -- serializable read, which would conflict with commits that remember their batches in the same pages.
+    insert into batches (id, version, at)
+        select m.id, m.number, now() from unnest(marks, numbers) as m(id, number) where m.number > upto
+        on conflict (id) do nothing;
+    if found then
+        raise exception 'the server lacks commits that this process was acknowledged' using errcode = 'CP002';
     end if;
 
     if cardinality(written) > 0 then
@@ -90,6 +131,7 @@ begin
             -- The batch itself may have changed what it expects: it is submitted again.
             select b.version into given from batches b where b.id = batch;
             if given is not null then
+                earlier := true;
                 refused := null;
                 actual := null;
             end if;
@@ -98,10 +140,6 @@ begin
     end if;
 
     number := nextval('versions');
-    if base + number <= newest then
-        raise exception 'the database lacks commits that it had acknowledged, as after a restored backup'
-            using errcode = 'CP002';
-    end if;
     if base + number <= above then
         update about set raised = above where only_row;
         base := above;
@@ -110,6 +148,7 @@ begin
     insert into batches (id, version, at) values (batch, given, now()) on conflict (id) do nothing;
     if not found then
         select b.version into strict given from batches b where b.id = batch;
+        earlier := true;
         return;
     end if;
 

@@ -1,24 +1,29 @@
 //! Sessions: connections that were checked to lead to the store, and how they are kept and lost.
 
 use std::{
-    sync::{
-        Arc, Mutex, OnceLock, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
-use control_plane_store::{Cause, Version};
-use sqlx::{ConnectOptions, PgConnection, postgres::PgConnectOptions};
-use tokio::time::{Instant, timeout};
+use control_plane_store::Cause;
+use sqlx::{ConnectOptions, PgConnection};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until, timeout_at},
+};
 
 use crate::{
-    failure::{Busy, Meaning, Replaced, Silent, meaning},
+    failure::{Busy, Meaning, Replaced, Silent, Unfit, code, meaning},
+    marks::Marks,
+    options::Server,
     schema,
 };
 
 /// Time after which a session that was not used is opened again: a device on the way may have forgotten it.
 const IDLE: Duration = Duration::from_secs(60);
+
+/// The shortest and the longest pause before connecting again to a server that has no room.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(250));
 
 /// What all sessions of a store share.
 #[derive(Debug)]
@@ -26,9 +31,9 @@ pub(crate) struct Known {
     identity: String,
     /// Number of connections that were lost. The others are opened again before they are used: most losses are those of
     /// a server.
-    losses: AtomicU64,
-    /// Greatest version that this process was acknowledged.
-    newest: AtomicU64,
+    losses: watch::Sender<u64>,
+    /// The newest commits that this process was acknowledged.
+    pub(crate) marks: Marks,
     poison: OnceLock<Cause>,
 }
 
@@ -36,30 +41,25 @@ impl Known {
     pub(crate) fn new(identity: String) -> Self {
         Self {
             identity,
-            losses: AtomicU64::new(0),
-            newest: AtomicU64::new(0),
+            losses: watch::Sender::new(0),
+            marks: Marks::default(),
             poison: OnceLock::new(),
         }
     }
 
     /// Notes that a connection was lost.
     pub(crate) fn lost(&self) {
-        self.losses.fetch_add(1, Ordering::Relaxed);
+        self.losses.send_modify(|losses| *losses += 1);
+    }
+
+    /// Follows the number of lost connections.
+    pub(crate) fn losses(&self) -> watch::Receiver<u64> {
+        self.losses.subscribe()
     }
 
     /// The identity of the store that was opened.
     pub(crate) fn identity(&self) -> &str {
         &self.identity
-    }
-
-    /// The greatest version that this process was acknowledged.
-    pub(crate) fn newest(&self) -> Version {
-        Version(self.newest.load(Ordering::Relaxed))
-    }
-
-    /// Notes a version that was acknowledged.
-    pub(crate) fn acknowledged(&self, version: Version) {
-        self.newest.fetch_max(version.0, Ordering::Relaxed);
     }
 
     /// Why the store refuses all work, if it does.
@@ -102,13 +102,12 @@ pub(crate) struct Session {
 }
 
 /// Sessions of one kind: with one isolation and one statement that they run often.
-#[derive(Debug)]
 pub(crate) struct Sessions {
     known: Arc<Known>,
-    options: PgConnectOptions,
+    server: Server,
+    isolation: &'static str,
     /// Prepared when a session is opened, so that running it is one round trip.
     statement: &'static str,
-    timeout: Duration,
     idle: Mutex<Vec<Session>>,
     limit: tokio::sync::Semaphore,
 }
@@ -131,52 +130,56 @@ impl Lent<'_> {
 impl Sessions {
     pub(crate) fn new(
         known: Arc<Known>,
-        options: PgConnectOptions,
+        server: Server,
+        isolation: &'static str,
         statement: &'static str,
-        timeout: Duration,
         limit: usize,
     ) -> Self {
         Self {
             known,
-            options,
+            server,
+            isolation,
             statement,
-            timeout,
             idle: Mutex::default(),
             limit: tokio::sync::Semaphore::new(limit),
         }
     }
 
-    /// A session that no other call uses. Waits while all sessions are in use, for the time that a statement may take.
+    /// A session that no other call uses. Waits while all sessions are in use, and while the server has no room for
+    /// another one, for the time that a statement may take.
     ///
     /// # Errors
-    /// If all sessions stay in use, a new connection cannot be made, or it does not lead to the store. Nothing of the caller's was sent.
+    /// If all sessions stay in use, a new connection cannot be made, or it does not lead to the store. Nothing of the
+    /// caller's was sent.
     pub(crate) async fn lend(&self) -> Result<Lent<'_>, NoSession> {
-        let permit = timeout(self.timeout, self.limit.acquire()).await;
+        let end = Instant::now() + self.server.timeout;
+        let permit = timeout_at(end, self.limit.acquire()).await;
         let permit = permit.map_err(|_| NoSession::new(Meaning::Refused, Busy))?;
         let permit = permit.map_err(|error| NoSession::new(Meaning::Refused, error))?;
         if let Some(source) = self.known.poison() {
             let meaning = Meaning::Broken;
             return Err(NoSession { meaning, source });
         }
-        let losses = self.known.losses.load(Ordering::Relaxed);
-        let current = |session: &Session| {
-            let is_fresh = session.used.elapsed() < IDLE;
-            session.losses == losses && is_fresh
-        };
-        let idle = std::iter::from_fn(|| self.idle().pop()).find(current);
-        let session = match idle {
-            Some(session) => session,
-            None => self.open(losses).await?,
-        };
+        let session = while_full(end, || self.session(end));
         Ok(Lent {
-            session,
+            session: session.await?,
             sessions: self,
             _permit: permit,
         })
     }
 
-    async fn open(&self, losses: u64) -> Result<Session, NoSession> {
-        match timeout(self.timeout, self.checked()).await {
+    /// An idle session, or else a new one.
+    async fn session(&self, end: Instant) -> Result<Session, NoSession> {
+        let losses = *self.known.losses.borrow();
+        let current = |session: &Session| {
+            let is_fresh = session.used.elapsed() < IDLE;
+            session.losses == losses && is_fresh
+        };
+        let idle = std::iter::from_fn(|| self.idle().pop()).find(current);
+        if let Some(session) = idle {
+            return Ok(session);
+        }
+        match timeout_at(end, self.checked()).await {
             Ok(connection) => Ok(Session {
                 connection: connection?,
                 losses,
@@ -186,41 +189,96 @@ impl Sessions {
         }
     }
 
+    /// A new connection that leads to the store.
     async fn checked(&self) -> Result<PgConnection, NoSession> {
-        let refused = |source: sqlx::Error| {
-            // Whatever the failure, nothing of the caller's was sent.
-            let meaning = match meaning(&source) {
-                Meaning::Broken => Meaning::Broken,
-                _ => Meaning::Refused,
-            };
-            let refused = NoSession::new(meaning, source);
-            if meaning == Meaning::Broken {
-                self.known.break_off(&refused.source);
+        let connection = self.server.options().connect().await;
+        let mut connection = connection.map_err(|error| self.refused(error))?;
+        // R50: before the tables are looked at, because a standby that lags is no loss.
+        let unfit = schema::set_up(&mut connection, self.isolation).await;
+        match unfit.map_err(|error| self.refused(error))? {
+            Some(Unfit::Standby) => {
+                return Err(NoSession::new(Meaning::Stale, Unfit::Standby));
             }
-            refused
-        };
-        let mut connection = self.options.connect().await.map_err(refused)?;
-        let newest = self.known.newest().0;
-        let about = schema::about(&mut connection).await.map_err(refused)?;
-        let replaced = if !about.is_readable() {
-            Some(Replaced::Format)
-        } else if about.identity != self.known.identity {
-            Some(Replaced::Identity)
-        } else {
-            (about.newest < newest).then_some(Replaced::Older)
-        };
-        if let Some(replaced) = replaced {
-            let replaced = NoSession::new(Meaning::Broken, replaced);
-            self.known.break_off(&replaced.source);
-            return Err(replaced);
+            Some(unfit) => return Err(NoSession::new(Meaning::Refused, unfit)),
+            None => {}
+        }
+        let about = schema::about(&mut connection).await;
+        let about = about.map_err(|error| self.refused(error))?;
+        if !about.is_readable() {
+            return Err(self.replaced(Replaced::Format));
+        }
+        if about.identity != self.known.identity {
+            return Err(self.replaced(Replaced::Identity));
+        }
+        match schema::prove(&mut connection, &self.known).await {
+            Ok(()) => {}
+            // A new connection to the primary: the commits are lost.
+            Err(error) if code(&error) == "CP002" => return Err(self.replaced(Replaced::Older)),
+            Err(error) => return Err(self.refused(error)),
         }
         let prepared =
             sqlx::Executor::prepare(&mut connection, sqlx::SqlStr::from_static(self.statement));
-        prepared.await.map_err(refused)?;
+        prepared.await.map_err(|error| self.refused(error))?;
         Ok(connection)
+    }
+
+    /// Why there is no session, after a failure before anything of the caller's was sent.
+    fn refused(&self, source: sqlx::Error) -> NoSession {
+        let meaning = match meaning(&source) {
+            certain @ (Meaning::Broken | Meaning::Full | Meaning::Stale) => certain,
+            _ => Meaning::Refused,
+        };
+        let refused = NoSession::new(meaning, source);
+        if meaning == Meaning::Broken {
+            self.known.break_off(&refused.source);
+        }
+        refused
+    }
+
+    fn replaced(&self, replaced: Replaced) -> NoSession {
+        let replaced = NoSession::new(Meaning::Broken, replaced);
+        self.known.break_off(&replaced.source);
+        replaced
     }
 
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Session>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why a connection cannot be made.
+pub(crate) trait Refusal {
+    /// Whether the server has no room for another connection.
+    fn is_full(&self) -> bool;
+}
+
+impl Refusal for NoSession {
+    fn is_full(&self) -> bool {
+        self.meaning == Meaning::Full
+    }
+}
+
+impl Refusal for sqlx::Error {
+    fn is_full(&self) -> bool {
+        meaning(self) == Meaning::Full
+    }
+}
+
+/// Repeats an attempt to connect while the server has no room, until `end`.
+///
+/// # Errors
+/// Of the last attempt.
+pub(crate) async fn while_full<T, E: Refusal, F: Future<Output = Result<T, E>>>(
+    end: Instant,
+    attempt: impl Fn() -> F,
+) -> Result<T, E> {
+    let mut pause = PAUSES.0;
+    loop {
+        let again = Instant::now() + pause;
+        match attempt().await {
+            Err(refused) if refused.is_full() && again < end => sleep_until(again).await,
+            certain => return certain,
+        }
+        pause = (pause * 2).min(PAUSES.1);
     }
 }

@@ -9,8 +9,8 @@ use crate::session::Known;
 
 /// Runs the function that commits. One row: the version, or the position of an expectation that does not hold and the
 /// version found there.
-pub(crate) const COMMIT: &str = "select given, refused, actual from \
-    commit_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)";
+pub(crate) const COMMIT: &str = "select given, refused, actual, earlier from \
+    commit_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
 
 /// Maximum length of the payload of a notification, in bytes. The server allows a little more.
 const PAYLOAD: usize = 4096;
@@ -111,11 +111,13 @@ impl<'a> Statement<'a> {
         known: &Known,
         channel: &str,
     ) -> sqlx::Result<Answer> {
+        let proof = known.marks.proof();
         let row = sqlx::query(COMMIT)
             .bind(&self.id[..])
             .bind(self.above)
             .bind(known.identity())
-            .bind(known.newest().0.min(limit::VERSION).cast_signed())
+            .bind(&proof.ids)
+            .bind(&proof.versions)
             .bind(&self.expected)
             .bind(&self.versions)
             .bind(&self.written)
@@ -134,6 +136,7 @@ impl<'a> Statement<'a> {
             given: row.try_get(0)?,
             refused: row.try_get(1)?,
             actual: row.try_get(2)?,
+            earlier: row.try_get(3)?,
         })
     }
 }
@@ -144,6 +147,8 @@ pub(crate) struct Answer {
     given: Option<i64>,
     refused: Option<i64>,
     actual: Option<i64>,
+    /// Whether an earlier submission made the commit.
+    pub(crate) earlier: bool,
 }
 
 impl Answer {

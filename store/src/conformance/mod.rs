@@ -1,5 +1,5 @@
 //! The conformance suite (feature `testing`): checks that a backend keeps the guarantees of [`Store`]. Every backend
-//! has to pass it. [`record()`] checks a type of records.
+//! has to pass it. [`record()`] and [`words()`] check a type of records.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -16,7 +16,7 @@ mod commits;
 mod reads;
 mod record;
 
-pub use record::record;
+pub use record::{record, words};
 
 /// Creates stores of the backend under test.
 ///
@@ -63,6 +63,7 @@ pub async fn run<F: Factory>(factory: &F) {
     reads::answers_are_in_the_order_of_the_keys(&*shared(factory).await).await;
     reads::scans_page_through(&*shared(factory).await).await;
     reads::pages_end_when_large(&*shared(factory).await).await;
+    reads::reads_see_what_was_acknowledged(&*shared(factory).await).await;
     reads::reads_are_snapshots(shared(factory).await).await;
     reads::keys_are_ordered_by_bytes(&*shared(factory).await).await;
     reads::watchers_get_hints(&*shared(factory).await).await;

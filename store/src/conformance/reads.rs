@@ -78,6 +78,25 @@ pub(super) async fn pages_end_when_large(store: &dyn Store) {
     assert_eq!(rest.rest, None);
 }
 
+/// Several callers each read what they have committed a moment ago, beside the others.
+pub(super) async fn reads_see_what_was_acknowledged(store: &dyn Store) {
+    let caller = async |name: usize| {
+        let key = Key::from(name.to_string());
+        for n in 0..30 {
+            let batch = Batch::new().put(key.clone(), n.to_string());
+            let version = store.commit(batch).await.unwrap();
+            let rows = store.get(std::slice::from_ref(&key)).await.unwrap();
+            assert_eq!(rows[0].as_ref().unwrap().version, version);
+            let page = store
+                .scan(KeyRange::from_key(key.clone()), 1)
+                .await
+                .unwrap();
+            assert_eq!(page.rows[0].1.version, version);
+        }
+    };
+    future::join_all((0..4).map(caller)).await;
+}
+
 /// Two keys always change together, while other calls read both of them.
 pub(super) async fn reads_are_snapshots(store: Arc<dyn Store>) {
     let pair = |n: usize| Batch::new().put("x", n.to_string()).put("y", n.to_string());

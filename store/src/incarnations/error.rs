@@ -12,15 +12,26 @@ pub enum Error {
     /// The incarnation does not exist, or was removed.
     #[error("incarnation {0} is not in the store; it was never sealed, or retention removed it")]
     Unknown(IncarnationNo),
-    /// The store's newest incarnation is older than one that is known to have been sealed.
+    /// The store answered from a state older than an incarnation that is known to have been sealed. The same read may
+    /// succeed later.
     #[error(
-        "the store has {}, but incarnation {known} was seen before; \
-         try again, and if the error persists, data was lost: restore a newer backup first",
+        "the store answered from an older state: it has {}, but incarnation {known} was seen before; reading it again",
         shown(found)
     )]
     Younger {
         /// Newest incarnation known to have been sealed.
         known: IncarnationNo,
+        /// Incarnation in force according to the store; `None` means that it has none.
+        found: Option<IncarnationNo>,
+    },
+    /// The store lost an incarnation that was sealed through this value, and acknowledged.
+    #[error(
+        "the store has {}, but had acknowledged incarnation {sealed}: data was lost; restore a newer backup",
+        shown(found)
+    )]
+    Lost {
+        /// Newest incarnation that was sealed.
+        sealed: IncarnationNo,
         /// Incarnation in force according to the store; `None` means that it has none.
         found: Option<IncarnationNo>,
     },

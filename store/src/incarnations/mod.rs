@@ -69,6 +69,8 @@ struct AtHand {
     packs: Packs,
     /// Newest incarnation that is known to have been sealed.
     known: Option<IncarnationNo>,
+    /// Newest incarnation that the store acknowledged to this value.
+    sealed: Option<IncarnationNo>,
 }
 
 impl<S: Store + ?Sized> Incarnations<S> {
@@ -98,10 +100,14 @@ impl<S: Store + ?Sized> Incarnations<S> {
     /// Reads which incarnation is in force. `None` means that nothing was sealed yet.
     ///
     /// # Errors
-    /// If the store fails, or if its head is older than an incarnation known to be sealed: [`Error::Younger`].
+    /// If the store fails, or if its head is older than an incarnation known to be sealed: [`Error::Younger`], or
+    /// [`Error::Lost`] if it was sealed through this value.
     pub async fn head(&self) -> Result<Option<Head>, Error> {
         // Copied before the read: an incarnation that is sealed during the read need not be in its result.
-        let known = self.lock().known;
+        let (known, sealed) = {
+            let at_hand = self.lock();
+            (at_hand.known, at_hand.sealed)
+        };
         let row = record::load::<HeadRow>(&*self.store, &self.partition, "").await?;
         let head = row.map(|row| Head {
             no: row.value.incarnation,
@@ -109,6 +115,10 @@ impl<S: Store + ?Sized> Incarnations<S> {
             version: row.version,
         });
         let found = head.map(|head| head.no);
+        // A read sees what was acknowledged to the same handle.
+        if let Some(sealed) = sealed.filter(|sealed| found < Some(*sealed)) {
+            return Err(Error::Lost { sealed, found });
+        }
         if let Some(known) = known.filter(|known| found < Some(*known)) {
             return Err(Error::Younger { known, found });
         }

@@ -75,13 +75,13 @@ impl<S: Store + ?Sized> Incarnations<S> {
                 .packs
                 .extend(no.filter(|no| *no <= head.no && !reached.contains(no)));
         }
-        let start = || {
+        let start = async || {
             let mut batch = Batch::new();
             batch.expect.extend_from_slice(&with.expect);
-            self.clear(batch, &head)
+            self.clear(batch, &head).await
         };
         for some in removed.incarnations.chunks(PER_BATCH) {
-            let mut batch = start()?;
+            let mut batch = start().await?;
             for no in some {
                 let name = rows::name(*no);
                 batch = batch.write(record::delete::<SealedRow>(&self.partition, &name));
@@ -90,10 +90,11 @@ impl<S: Store + ?Sized> Incarnations<S> {
         }
         for some in removed.packs.chunks(PER_BATCH) {
             let remove = |batch, no: &IncarnationNo| packs::remove(batch, &self.partition, *no);
-            self.submit(some.iter().fold(start()?, remove)).await?;
+            self.submit(some.iter().fold(start().await?, remove))
+                .await?;
         }
         if removed == Removed::default() {
-            self.submit(start()?).await?;
+            self.submit(start().await?).await?;
         }
         removed.contents = self.retain_contents(&sealed, &removed, with).await?;
         Ok(removed)

@@ -54,7 +54,7 @@ impl<S: Store + ?Sized> Incarnations<S> {
         for pack in &fresh {
             batch = batch.write(packs::row(&self.partition, pack)?);
         }
-        let batch = self.publish(batch, incarnation, after)?;
+        let batch = self.publish(batch, incarnation, after).await?;
         let version = self.submit(batch).await?;
         let head = Head {
             no: incarnation.no(),
@@ -62,6 +62,7 @@ impl<S: Store + ?Sized> Incarnations<S> {
             version,
         };
         self.remember(head.no, incarnation.snapshot());
+        self.lock().sealed = Some(head.no);
         Ok(head)
     }
 
@@ -122,7 +123,7 @@ impl<S: Store + ?Sized> Incarnations<S> {
         let row = SealingRow { after: no };
         let first = self
             .expecting(Batch::new(), after)
-            .write(record::put(&self.partition, "", &row)?)
+            .write(record::replace(&*self.store, &self.partition, "", row).await?)
             .delete_range(rows::chunks_beyond(&self.partition, no));
         let sealing = self.submit(with_expectations(first, with)).await?;
         let next = || {
@@ -144,7 +145,7 @@ impl<S: Store + ?Sized> Incarnations<S> {
     }
 
     /// Adds the writes that put `incarnation` in force.
-    fn publish(
+    async fn publish(
         &self,
         batch: Batch,
         incarnation: &Incarnation,
@@ -161,7 +162,7 @@ impl<S: Store + ?Sized> Incarnations<S> {
             .expecting(batch, after)
             .expect_absent(self.key::<SealedRow>(&name))
             .write(record::put(&self.partition, &name, &sealed)?)
-            .write(record::put(&self.partition, "", &head)?)
+            .write(record::replace(&*self.store, &self.partition, "", head).await?)
             .announce(rows::topic(&self.partition)))
     }
 
@@ -187,13 +188,13 @@ impl<S: Store + ?Sized> Incarnations<S> {
     }
 
     /// Deletes leftovers of crashes beyond the head, and makes a concurrent writer of pieces fail. For removals.
-    pub(super) fn clear(&self, batch: Batch, head: &Head) -> Result<Batch, Error> {
+    pub(super) async fn clear(&self, batch: Batch, head: &Head) -> Result<Batch, Error> {
         let row = SealingRow {
             after: Some(head.no),
         };
         Ok(self
             .expecting(batch, Some(head))
-            .write(record::put(&self.partition, "", &row)?)
+            .write(record::replace(&*self.store, &self.partition, "", row).await?)
             .write(Write::DeleteRange(rows::chunks_beyond(
                 &self.partition,
                 Some(head.no),

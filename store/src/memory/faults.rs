@@ -31,8 +31,12 @@ pub enum Fault {
         /// Whether the written data is found after the store is opened again.
         kept: bool,
     },
-    /// A read returns the state of this many commits ago, 1 to 5.
+    /// A read returns the state of this many commits ago, 1 to 5, but sees all that was acknowledged to its handle.
     Stale(u64),
+    /// The reads of a handle are left behind, as by connections that stay with a server when another one becomes the
+    /// primary: from this read on they return the state of now. The first read that would lack a commit that was
+    /// acknowledged to the handle is refused, and so is the next one that this fault hits; then reads see everything again.
+    LeftBehind,
     /// A hint is lost on its way.
     DropHint,
     /// A hint is sent twice.
@@ -46,7 +50,7 @@ impl Fault {
             Self::UnknownApplied | Self::UnknownLost | Self::Poison { .. } => {
                 matches!(op, Op::Commit(_))
             }
-            Self::Stale(_) => matches!(op, Op::Read),
+            Self::Stale(_) | Self::LeftBehind => matches!(op, Op::Read),
             Self::DropHint | Self::RepeatHint => matches!(op, Op::Hint(_)),
         }
     }
@@ -59,6 +63,7 @@ impl Fault {
             Self::Poison { kept: true } => "poisoned_kept",
             Self::Poison { kept: false } => "poisoned_lost",
             Self::Stale(_) => "stale_read",
+            Self::LeftBehind => "left_behind",
             Self::DropHint => "hint_dropped",
             Self::RepeatHint => "hint_repeated",
         }
@@ -69,13 +74,14 @@ impl Fault {
 pub type Counts = BTreeMap<&'static str, u64>;
 
 /// All names that [`Counts`] contains.
-pub(super) const NAMES: [&str; 11] = [
+pub(super) const NAMES: [&str; 12] = [
     "unavailable",
     "unknown_applied",
     "unknown_lost",
     "poisoned_kept",
     "poisoned_lost",
     "stale_read",
+    "left_behind",
     "hint_dropped",
     "hint_repeated",
     "unreachable",
@@ -100,6 +106,8 @@ pub struct Rates {
     pub poison: u32,
     /// Rate of [`Fault::Stale`], by 1 to 5 commits in equal parts.
     pub stale: u32,
+    /// Rate of [`Fault::LeftBehind`].
+    pub left_behind: u32,
     /// Rate of [`Fault::DropHint`] per hint.
     pub drop_hint: u32,
     /// Rate of [`Fault::RepeatHint`] per hint.
@@ -131,6 +139,7 @@ impl Rates {
                 Op::Read => &[
                     (self.unavailable, Fault::Unavailable),
                     (self.stale, Fault::Stale(1 + which % super::log::HISTORY)),
+                    (self.left_behind, Fault::LeftBehind),
                 ],
                 Op::Hint(_) => &[
                     (self.drop_hint, Fault::DropHint),

@@ -94,7 +94,12 @@ impl Log {
     /// Makes everything written up to `version` durable, and therefore visible.
     pub(super) fn sync(&mut self, version: Version) {
         self.synced = self.synced.max(version.0);
+    }
+
+    /// Forgets how to undo the commits up to [`HISTORY`] versions ago, and up to `behind`.
+    pub(super) fn trim(&mut self, behind: Option<Version>) {
         let oldest = self.synced.saturating_sub(HISTORY);
+        let oldest = behind.map_or(oldest, |behind| behind.0.min(oldest));
         while self.undo.front().is_some_and(|undo| undo.version <= oldest) {
             self.undo.pop_front();
         }
@@ -118,11 +123,22 @@ impl Log {
         lost
     }
 
-    /// The durable state as of `behind` commits ago; at most [`HISTORY`].
-    pub(super) fn snapshot(&self, behind: u64) -> Snapshot<'_> {
+    /// The newest durable version.
+    pub(super) fn newest(&self) -> Version {
+        Version(self.synced)
+    }
+
+    /// The version `behind` commits before `version`; at most [`HISTORY`] before the newest one.
+    pub(super) fn before(&self, version: Version, behind: u64) -> Version {
+        let oldest = self.synced.saturating_sub(HISTORY);
+        Version(version.0.saturating_sub(behind).max(oldest).min(version.0))
+    }
+
+    /// The durable state as of `version`.
+    pub(super) fn snapshot(&self, version: Version) -> Snapshot<'_> {
         Snapshot {
             log: self,
-            version: self.synced.saturating_sub(behind.min(HISTORY)),
+            version: version.0.min(self.synced),
         }
     }
 

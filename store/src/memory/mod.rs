@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use async_trait::async_trait;
@@ -20,7 +20,8 @@ mod log;
 #[cfg(test)]
 mod tests;
 
-/// A [`Store`] in memory. Clones are handles to the same store.
+/// A [`Store`] in memory. Clones are one handle to the store, as one process has it; [`other`](Self::other) gives another
+/// one.
 ///
 /// Like a disk, it distinguishes *written* from *synced*: a commit is written, then synced, then acknowledged. With
 /// [`set_pause`](Self::set_pause) a simulator puts virtual time, or a crash, between these steps. The store draws no
@@ -46,6 +47,16 @@ mod tests;
 pub struct MemoryStore {
     disk: Arc<Mutex<Disk>>,
     opening: u64,
+    handle: Arc<Mutex<View>>,
+}
+
+/// The part of the store that reads of one handle see.
+#[derive(Debug, Default)]
+struct View {
+    /// Greatest version that was acknowledged to the handle.
+    acknowledged: Version,
+    /// The version at which its reads were left behind, by [`Fault::LeftBehind`].
+    behind: Option<Version>,
 }
 
 /// Point at which a commit or a read can be paused.
@@ -76,6 +87,8 @@ struct Disk {
     pause: Option<Pause>,
     counts: Counts,
     watchers: Watchers,
+    /// The handles of this opening.
+    handles: Vec<Weak<Mutex<View>>>,
 }
 
 impl MemoryStore {
@@ -91,10 +104,31 @@ impl MemoryStore {
             pause: None,
             counts: faults::NAMES.iter().map(|name| (*name, 0)).collect(),
             watchers: Watchers::default(),
+            handles: Vec::new(),
         };
+        let disk = Arc::new(Mutex::new(disk));
+        Self::handle(&disk)
+    }
+
+    /// Another handle to the same store, as another process has it: its reads need not see the commits that are
+    /// acknowledged to this one. A handle of an earlier opening gives one that is refused too.
+    #[must_use]
+    pub fn other(&self) -> Self {
         Self {
-            disk: Arc::new(Mutex::new(disk)),
-            opening: 0,
+            opening: self.opening,
+            ..Self::handle(&self.disk)
+        }
+    }
+
+    fn handle(disk: &Arc<Mutex<Disk>>) -> Self {
+        let handle = Arc::new(Mutex::new(View::default()));
+        let mut locked = disk.lock().unwrap_or_else(PoisonError::into_inner);
+        locked.handles.retain(|other| other.strong_count() > 0);
+        locked.handles.push(Arc::downgrade(&handle));
+        Self {
+            opening: locked.opening,
+            disk: Arc::clone(disk),
+            handle,
         }
     }
 
@@ -109,10 +143,9 @@ impl MemoryStore {
         disk.opening += 1;
         disk.poisoned = false;
         disk.watchers = Watchers::default();
-        Self {
-            disk: Arc::clone(&self.disk),
-            opening: disk.opening,
-        }
+        disk.handles.clear();
+        drop(disk);
+        Self::handle(&self.disk)
     }
 
     /// Makes the store refuse everything as unavailable (`true`), or ends that (`false`).
@@ -136,6 +169,9 @@ impl MemoryStore {
         disk.faults = None;
         disk.injected.clear();
         disk.unreachable = false;
+        for handle in disk.handles.iter().filter_map(Weak::upgrade) {
+            view(&handle).behind = None;
+        }
     }
 
     /// Commits `batch` and answers before it is synced, which no store may do: a crash before the next commit loses an
@@ -167,7 +203,8 @@ impl MemoryStore {
     /// Reads a row as it is durable now, without faults, pauses and handles that are refused. For tests that judge
     /// from outside what a program has stored.
     pub fn durable(&self, key: &Key) -> Option<Versioned> {
-        self.lock().log.snapshot(0).get(key)
+        let disk = self.lock();
+        disk.log.snapshot(disk.log.newest()).get(key)
     }
 
     fn lock(&self) -> MutexGuard<'_, Disk> {
@@ -183,14 +220,19 @@ impl MemoryStore {
 
     /// Reads one snapshot, unless a fault prevents it.
     async fn read<T>(&self, read: impl FnOnce(log::Snapshot<'_>) -> T + Send) -> Result<T, Error> {
+        let acknowledged = view(&self.handle).acknowledged;
         self.pause(Point::BeforeRead).await;
         let mut disk = self.lock();
         disk.usable(self.opening)?;
-        match disk.draw(Op::Read) {
-            Some(Fault::Unavailable) => Err(Error::unavailable("injected")),
-            Some(Fault::Stale(behind)) => Ok(read(disk.log.snapshot(behind))),
-            _ => Ok(read(disk.log.snapshot(0))),
-        }
+        let (fault, newest) = (disk.draw(Op::Read), disk.log.newest());
+        let version = match (fault, view(&self.handle).reads_at(fault, newest)) {
+            (Some(Fault::Unavailable), _) => return Err(Error::unavailable("injected")),
+            // As with a connection to a server that was replaced: the proof fails, and the connection is given up.
+            (_, None) => return Err(Error::unavailable(Refused::LeftBehind)),
+            (Some(Fault::Stale(behind)), Some(at)) => disk.log.before(at, behind),
+            (_, Some(at)) => at,
+        };
+        Ok(read(disk.log.snapshot(version.max(acknowledged))))
     }
 
     /// Writes `batch` without syncing it. Also returns a fault that applies to a later step.
@@ -223,6 +265,7 @@ impl MemoryStore {
             return Err(CommitError::poisoned("injected"));
         }
         disk.log.sync(version);
+        disk.trim();
         for topic in &batch.announce {
             disk.announce(topic);
         }
@@ -265,6 +308,8 @@ impl Store for MemoryStore {
         if self.lock().opening != self.opening || fault == Some(Fault::UnknownApplied) {
             return Err(CommitError::unknown("the answer was lost"));
         }
+        let mut view = view(&self.handle);
+        view.acknowledged = version.max(view.acknowledged);
         Ok(version)
     }
 
@@ -284,6 +329,8 @@ enum Refused {
     Closed,
     #[error("the store does not answer")]
     Unreachable,
+    #[error("the connection leads to a server that was replaced")]
+    LeftBehind,
     #[error("syncing failed earlier")]
     Poisoned,
 }
@@ -292,7 +339,9 @@ impl From<Refused> for Error {
     fn from(refused: Refused) -> Self {
         match refused {
             Refused::Poisoned => Self::poisoned(refused),
-            Refused::Closed | Refused::Unreachable => Self::unavailable(refused),
+            Refused::Closed | Refused::Unreachable | Refused::LeftBehind => {
+                Self::unavailable(refused)
+            }
         }
     }
 }
@@ -301,12 +350,41 @@ impl From<Refused> for CommitError {
     fn from(refused: Refused) -> Self {
         match refused {
             Refused::Poisoned => Self::poisoned(refused),
-            Refused::Closed | Refused::Unreachable => Self::unavailable(refused),
+            Refused::Closed | Refused::Unreachable | Refused::LeftBehind => {
+                Self::unavailable(refused)
+            }
         }
     }
 }
 
+/// The view of a handle. Locked after the disk where both are.
+fn view(handle: &Mutex<View>) -> MutexGuard<'_, View> {
+    handle.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl View {
+    /// The version that a read sees at most, hit by `fault` while `newest` is durable. `None`: it is refused, and the
+    /// next one sees everything again.
+    fn reads_at(&mut self, fault: Option<Fault>, newest: Version) -> Option<Version> {
+        let hit = fault == Some(Fault::LeftBehind);
+        let Some(behind) = self.behind else {
+            self.behind = hit.then_some(newest);
+            return Some(newest);
+        };
+        let found_out = hit || behind < self.acknowledged;
+        self.behind = self.behind.filter(|_| !found_out);
+        self.behind
+    }
+}
+
 impl Disk {
+    /// Forgets states that no read can see any more.
+    fn trim(&mut self) {
+        let handles = self.handles.iter().filter_map(Weak::upgrade);
+        let behind = handles.filter_map(|handle| view(&handle).behind).min();
+        self.log.trim(behind);
+    }
+
     fn usable(&mut self, opening: u64) -> Result<(), Refused> {
         if opening != self.opening {
             return Err(Refused::Closed);

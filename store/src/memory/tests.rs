@@ -85,11 +85,12 @@ fn unsynced_commits_are_not_visible() {
 
 #[test]
 fn stale_reads_return_earlier_states() {
-    let store = MemoryStore::new();
+    let writer = MemoryStore::new();
+    let store = writer.other();
     for n in 0..8 {
-        block_on(store.commit(put("n", &n.to_string()).put(format!("k/{n}"), ""))).unwrap();
+        block_on(writer.commit(put("n", &n.to_string()).put(format!("k/{n}"), ""))).unwrap();
     }
-    block_on(store.commit(Batch::new().delete_range(KeyRange::prefix("k/")))).unwrap();
+    block_on(writer.commit(Batch::new().delete_range(KeyRange::prefix("k/")))).unwrap();
     for behind in 1..=5 {
         store.inject(Fault::Stale(behind));
         assert_eq!(value(&store, "n").unwrap(), (8 - behind).to_string());
@@ -101,6 +102,52 @@ fn stale_reads_return_earlier_states() {
         assert_eq!(page.rows.len(), 2);
     }
     assert_eq!(value(&store, "n").unwrap(), "7");
+}
+
+#[test]
+fn r50_stale_read_sees_what_was_acknowledged_to_its_handle() {
+    let store = MemoryStore::new();
+    let other = store.other();
+    for n in 0..4 {
+        block_on(other.commit(put("n", &n.to_string()))).unwrap();
+    }
+    block_on(store.commit(put("own", "1"))).unwrap();
+    block_on(other.commit(put("n", "4"))).unwrap();
+    store.inject(Fault::Stale(5));
+    assert_eq!(value(&store.clone(), "n").as_deref(), Some("3"));
+    store.inject(Fault::Stale(5));
+    assert_eq!(value(&store, "own").as_deref(), Some("1"));
+}
+
+#[test]
+fn r50_reads_left_behind_go_on_until_they_would_lack_an_acknowledged_commit() {
+    let (store, key) = (MemoryStore::new(), ["n".into()]);
+    let other = store.other();
+    block_on(other.commit(put("n", "0"))).unwrap();
+    store.inject(Fault::LeftBehind);
+    for n in 1..20 {
+        assert_eq!(value(&store, "n").as_deref(), Some("0"));
+        block_on(other.commit(put("n", &n.to_string()))).unwrap();
+    }
+    assert_eq!(value(&other, "n").as_deref(), Some("19"));
+    let page = block_on(store.scan(KeyRange::all(), 10)).unwrap();
+    assert_eq!(page.rows[0].1.value, "0");
+    block_on(store.commit(put("own", "1"))).unwrap();
+    let refused = block_on(store.get(&key));
+    assert!(
+        matches!(refused, Err(Error::Unavailable { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(value(&store, "n").as_deref(), Some("19"));
+
+    // It also ends when the connection does.
+    store.inject(Fault::LeftBehind);
+    assert_eq!(value(&store, "n").as_deref(), Some("19"));
+    block_on(other.commit(put("n", "20"))).unwrap();
+    store.inject(Fault::LeftBehind);
+    block_on(store.get(&key)).unwrap_err();
+    assert_eq!(value(&store, "n").as_deref(), Some("20"));
+    assert_eq!(store.counts()["left_behind"], 3);
 }
 
 #[test]
@@ -156,6 +203,7 @@ fn a_seed_draws_the_same_faults_and_every_kind() {
         unknown: 50_000,
         poison: 50_000,
         stale: 50_000,
+        left_behind: 50_000,
         drop_hint: 50_000,
         repeat_hint: 50_000,
     };

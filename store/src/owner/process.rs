@@ -18,6 +18,9 @@ use crate::{
     record::{self, Stored},
 };
 
+/// Number of times per term that a process looks whether the owner of a partition lives.
+const LOOKS: u32 = 5;
+
 /// Function that reads the monotonic clock of this process.
 pub type Clock = Arc<dyn Fn() -> Mono + Send + Sync>;
 
@@ -57,6 +60,8 @@ pub struct Process {
     /// Partitions that this process has tried to own and has not released for certain, those of unknown outcome
     /// included.
     claimed: BTreeSet<PartitionId>,
+    /// The process that owned a partition at the last look.
+    rivals: BTreeMap<PartitionId, ProcessId>,
     observer: Observer,
     /// Newest token that production has seen, by partition. New tokens are greater.
     seen: BTreeMap<PartitionId, FencingToken>,
@@ -88,7 +93,9 @@ pub enum Acquire {
     Held {
         /// The owner, if it is known.
         by: Option<ProcessId>,
-        /// Time to try again, by this process's clock. Try earlier if [`owner::topic`](super::topic) is announced.
+        /// Time to try again, by this process's clock: at most a fifth of a term from now. A takeover comes a term after
+        /// the look that found the owner's last heartbeat, so it comes at most 1.2 terms after that heartbeat. Try
+        /// earlier if [`owner::topic`](super::topic) is announced.
         look_again_at: Mono,
     },
     /// This process has no valid lease: call [`Process::beat`] first.
@@ -109,6 +116,7 @@ impl Process {
             unanswered: None,
             held: BTreeMap::new(),
             claimed: BTreeSet::new(),
+            rivals: BTreeMap::new(),
             observer: Observer::new(term),
             seen: BTreeMap::new(),
         }
@@ -169,21 +177,16 @@ impl Process {
         if let Some(token) = self.held.get(partition) {
             return Ok(Acquire::Acquired { token: *token });
         }
-        let owner = record::load::<Owner>(&*self.store, partition, "").await?;
+        let (owner, beat) = self.look(partition).await?;
         let rival = owner
             .as_ref()
             .filter(|owner| owner.value.process != self.id);
-        let mut beat = None;
         if let Some(rival) = rival {
-            let heartbeat = rival.value.process.heartbeat();
-            beat = self.version_of(heartbeat).await?;
             // The clock is read after the heartbeat: a term counts from a moment at which the heartbeat was certainly
             // seen.
-            let judged = self
-                .observer
-                .judge(&rival.value.process, beat, (self.clock)());
-            if let Judged::Alive { until } = judged {
-                return Ok(held(Some(rival), until));
+            let now = (self.clock)();
+            if let Judged::Alive { until } = self.observer.judge(&rival.value.process, beat, now) {
+                return Ok(held(Some(rival), until.min(now + self.term / LOOKS)));
             }
         }
         self.claimed.insert(partition.clone());
@@ -192,6 +195,7 @@ impl Process {
             Ok(version) => {
                 let token = FencingToken(version.0);
                 self.held.insert(partition.clone(), token);
+                self.rivals.remove(partition);
                 Ok(Acquire::Acquired { token })
             }
             Err(CommitError::Conflict { .. }) => {
@@ -325,9 +329,37 @@ impl Process {
         }
     }
 
-    async fn version_of(&self, key: Key) -> Result<Option<Version>, Error> {
-        let mut rows = self.store.get(&[key]).await?;
-        Ok(rows.pop().flatten().map(|row| row.version))
+    /// Reads the owner of a partition and, if that is another process, the version of its heartbeat: in one read as long
+    /// as the owner stays the same.
+    async fn look(
+        &mut self,
+        partition: &PartitionId,
+    ) -> Result<(Option<Stored<Owner>>, Option<Version>), Error> {
+        let key = key(partition);
+        let expected = self.rivals.get(partition).cloned();
+        let heartbeat = expected.as_ref().map(ProcessId::heartbeat);
+        let keys: Vec<Key> = std::iter::once(key.clone()).chain(heartbeat).collect();
+        let mut rows = self.store.get(&keys).await?.into_iter();
+        let owner = rows.next().flatten();
+        let owner = owner.map(|row| record::decode::<Owner>(&key, &row));
+        let owner = owner.transpose()?;
+        let other = owner.as_ref().map(|owner| owner.value.process.clone());
+        let other = other.filter(|process| *process != self.id);
+        let beat = match &other {
+            None => None,
+            Some(process) if Some(process) == expected.as_ref() => rows.next().flatten(),
+            Some(process) => self
+                .store
+                .get(&[process.heartbeat()])
+                .await?
+                .pop()
+                .flatten(),
+        };
+        match other {
+            Some(process) => drop(self.rivals.insert(partition.clone(), process)),
+            None => drop(self.rivals.remove(partition)),
+        }
+        Ok((owner, beat.map(|row| row.version)))
     }
 }
 

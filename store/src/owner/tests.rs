@@ -46,7 +46,7 @@ impl Time {
 
 fn process(store: &MemoryStore, time: &Time, name: &str, offset: u64) -> Process {
     let clock = time.clock(Duration::from_secs(offset));
-    Process::new(Arc::new(store.clone()), name.into(), TERM, clock)
+    Process::new(Arc::new(store.other()), name.into(), TERM, clock)
 }
 
 /// Two processes with a valid lease.
@@ -97,7 +97,7 @@ fn a_dead_owner_is_replaced_after_a_term_and_is_told() {
     let first = token(block_on(one.acquire(&partition())).unwrap());
     let waits = block_on(two.acquire(&partition())).unwrap();
     assert!(
-        matches!(waits, Acquire::Held { look_again_at, .. } if look_again_at == Mono(0) + TERM)
+        matches!(waits, Acquire::Held { look_again_at, .. } if look_again_at == Mono(0) + TERM / 5)
     );
     time.pass(TERM);
     block_on(two.beat()).unwrap();
@@ -313,7 +313,7 @@ impl Actor {
         let id = format!("{}-{}", self.name, self.runs);
         let clock = time.clock(self.offset);
         self.idle = Some(Process::new(
-            Arc::new(store.clone()),
+            Arc::new(store.other()),
             id.into(),
             TERM,
             clock,
@@ -407,6 +407,7 @@ fn fault() -> impl Strategy<Value = Option<Fault>> {
         1 => Just(Some(Fault::UnknownLost)),
         1 => Just(Some(Fault::Unavailable)),
         2 => (1..=5u64).prop_map(|behind| Some(Fault::Stale(behind))),
+        1 => Just(Some(Fault::LeftBehind)),
     ]
 }
 

@@ -37,6 +37,12 @@ impl Unknown {
         has_more(&stored, &known).then(|| Box::new(Self { stored, known }))
     }
 
+    /// The JSON pointer of the first value that this version reads as another one, because it does not know it, with that
+    /// value. `None`: only fields are unknown.
+    pub fn word(&self) -> Option<(String, &Value)> {
+        word("", &self.stored, &self.known)
+    }
+
     /// Adds the unknown fields to `new`, the changed record in JSON. Returns what is unknown in the result.
     fn keep<R: Record>(&self, new: Value) -> (Value, Option<Self>) {
         let merged = merged::<R>(&self.stored, &self.known, new.clone());
@@ -59,6 +65,26 @@ fn has_more(stored: &Value, known: &Value) -> bool {
             stored.len() == known.len() && stored.iter().zip(known).any(|(a, b)| has_more(a, b))
         }
         (stored, known) => stored != known,
+    }
+}
+
+fn word<'a>(pointer: &str, stored: &'a Value, known: &Value) -> Option<(String, &'a Value)> {
+    match (stored, known) {
+        (Value::Object(fields), Value::Object(known)) => {
+            // An object none of whose fields is known is a variant that is not.
+            if !fields.is_empty() && !fields.keys().any(|name| known.contains_key(name)) {
+                return Some((pointer.to_owned(), stored));
+            }
+            let mut both = fields
+                .iter()
+                .filter_map(|(name, value)| Some((name, value, known.get(name)?)));
+            both.find_map(|(name, value, known)| word(&format!("{pointer}/{name}"), value, known))
+        }
+        (Value::Array(items), Value::Array(known)) if items.len() == known.len() => {
+            let mut both = items.iter().zip(known).enumerate();
+            both.find_map(|(nth, (value, known))| word(&format!("{pointer}/{nth}"), value, known))
+        }
+        (stored, known) => (stored != known).then(|| (pointer.to_owned(), stored)),
     }
 }
 
@@ -195,6 +221,13 @@ impl Rewrites {
     /// Notes what is unknown in the record `name` of `partition`, as it was read.
     pub fn note<R: Record>(&self, partition: &PartitionId, name: &str, read: &Stored<R>) {
         let key = key(partition, R::KIND, name);
+        if let Some((at, value)) = read.unknown.as_deref().and_then(Unknown::word) {
+            tracing::warn!(
+                record = %key, %at, %value,
+                "a newer program version wrote a value that this version does not know; going by the most cautious one and \
+                 keeping the value; run the newer version to use it"
+            );
+        }
         self.set(key, read.unknown.as_deref().cloned());
     }
 

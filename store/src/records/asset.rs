@@ -1,10 +1,12 @@
 //! Records about single assets that production cannot provide: pushes that may be under way, edges that may be in
 //! force, pins, orphans.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use plugin_sdk::{Claim, Key, Pin};
 use prodspec_model::{
-    AssetId, Digest, IncarnationNo,
+    AssetId, Digest, IncarnationNo, TypeName,
     addons::{self, Edge},
 };
 use serde::{Deserialize, Deserializer, Serialize};
@@ -80,16 +82,17 @@ pub struct Unhealthy {
     pub why: String,
 }
 
-/// Incarnation with which every asset without a record of its own was in sync.
+/// Incarnation with which every asset of certain types without a record of its own was in sync.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Floor {
     /// Number of the incarnation with which they were in sync.
     pub incarnation: IncarnationNo,
+    /// Types that had a plugin then. Nothing is known of assets of other types.
+    pub types: BTreeSet<TypeName>,
 }
 
 impl Record for Floor {
     const KIND: &'static str = "floor";
-    const SAME: &'static [&'static str] = &["incarnation"];
 }
 
 /// The newest incarnation that enforcement has taken in, with all its consequences for pins and orphans.
@@ -101,7 +104,6 @@ pub struct Taken {
 
 impl Record for Taken {
     const KIND: &'static str = "taken";
-    const SAME: &'static [&'static str] = &["incarnation"];
 }
 
 /// An asset that left intent without a turndown. Its resource is left alone.

@@ -15,5 +15,4 @@ pub struct GroupHead {
 
 impl Record for GroupHead {
     const KIND: &'static str = "group";
-    const SAME: &'static [&'static str] = &["incarnation"];
 }

@@ -53,6 +53,13 @@ fn asset_record() -> AssetRecord {
     }
 }
 
+fn floor(no: u32) -> Floor {
+    Floor {
+        incarnation: IncarnationNo(no),
+        types: [TypeName::new("jobs.v1.Job").unwrap()].into(),
+    }
+}
+
 fn approval() -> Approval {
     let used = Used {
         at: Timestamp::MIN,
@@ -112,7 +119,7 @@ fn old_and_new_versions_take_turns_on_every_record() {
         edges: vec![Edge::order(id())],
     };
     conformance::record(&orphaned, &closed);
-    conformance::record(&Floor { incarnation: NO }, &[]);
+    conformance::record(&floor(1), &[]);
     conformance::record(&Taken { incarnation: NO }, &[]);
     conformance::record(&GroupHead { incarnation: NO }, &[]);
     conformance::record(&Pin::At(NO, Cause::Rollback), &[""]);
@@ -153,6 +160,66 @@ fn old_and_new_versions_take_turns_on_every_record() {
     conformance::record(&Owned { total }, &["/total"]);
     let closed = ["/*/outcome", "/*/outcome/delayed/*/recheck"];
     conformance::record(&decisions(), &closed);
+}
+
+#[test]
+fn r5_unknown_word_at_any_place_of_any_record_is_read_and_kept() {
+    let needs = ["/edges/*/need", "/claims/*"];
+    conformance::words(&asset_record(), &needs);
+    let orphaned = Orphaned {
+        last: NO,
+        at: Timestamp::MIN,
+        asset: "{}".into(),
+        edges: vec![Edge::order(id())],
+    };
+    conformance::words(&orphaned, &needs);
+    for pin in [Pin::At(NO, Cause::Rollback), Pin::NotYet] {
+        conformance::words(&pin, &[""]);
+    }
+    conformance::words(&approval(), &[]);
+    for scope in [Scope::Asset(id()), Scope::Partition] {
+        let by = By::new("ada", "storm");
+        let pause = Pause {
+            scope,
+            by,
+            at: Timestamp::MIN,
+            until: None,
+            resumed: ended(),
+        };
+        conformance::words(&pause, &["/scope"]);
+    }
+    let mut stopped = Stopped::new("why", Timestamp::MIN, FencingToken(3));
+    stopped.cleared = ended();
+    conformance::words(&stopped, &[]);
+    let enums = ["/*/outcome", "/*/outcome/delayed/*/recheck"];
+    conformance::words(&decisions(), &enums);
+    conformance::words(&decisions(), &enums[1..]);
+}
+
+#[test]
+fn r5_record_that_goes_on_keeps_unknown_fields() {
+    goes_on(&floor(1), floor(2));
+    goes_on(
+        &Taken { incarnation: NO },
+        Taken {
+            incarnation: NO.next(),
+        },
+    );
+    goes_on(
+        &GroupHead { incarnation: NO },
+        GroupHead {
+            incarnation: NO.next(),
+        },
+    );
+}
+
+/// Asserts that a field of a newer version survives the change from `old` to `new`.
+fn goes_on<R: Record>(old: &R, new: R) {
+    let mut json = serde_json::to_value(old).unwrap();
+    json["zone"] = json!("eu");
+    let mut stored = read::<R>(&json);
+    stored.value = new;
+    assert_eq!(written(&stored)["zone"], "eu", "{}", R::KIND);
 }
 
 /// Reads a record as this version does.

@@ -15,9 +15,11 @@ use crate::programs::Programs;
 
 /// The role that owns the databases. It needs no password.
 const OWNER: &str = "tester";
-/// The settings of the server: no TCP, and no care for a machine that loses power.
-const OPTIONS: &str = "-c listen_addresses='' -c fsync=off -c full_page_writes=off \
+/// The settings of the server: no TCP. Commits are forced to the disk, because the store refuses a server without that.
+const OPTIONS: &str = "-c listen_addresses='' -c full_page_writes=off \
                        -c max_connections=100 -c max_prepared_transactions=0";
+/// Number of looks after which something that was looked for counts as absent.
+const LOOKS: usize = 2_000;
 
 /// A private server. It is stopped, and its data deleted, when this is dropped.
 ///
@@ -48,19 +50,88 @@ impl Server {
     /// # Panics
     /// When PostgreSQL is not installed or does not start. The message says what to do.
     pub fn start() -> Arc<Self> {
+        let server = Self::empty();
+        server.initialize();
+        server.resume();
+        Arc::new(server)
+    }
+
+    /// Starts a standby of this server: a copy that receives its log, and answers reads from a state that may be older.
+    /// Its databases are those of this server; see [`Database::on`].
+    ///
+    /// # Panics
+    /// When the copy cannot be made, or does not start.
+    pub fn standby(&self) -> Arc<Self> {
+        let standby = Self::empty();
+        let (data, home) = (standby.data(), self.home.path().to_string_lossy());
+        let from = ["-D", &data, "-h", &home, "-U", OWNER];
+        let how = ["-R", "-X", "stream", "-c", "fast", "--no-sync"];
+        let copied = self
+            .programs
+            .run("pg_basebackup", from.into_iter().chain(how));
+        copied.unwrap_or_else(|error| panic!("{error}"));
+        standby.resume();
+        Arc::new(standby)
+    }
+
+    /// Makes a standby the primary of its own.
+    ///
+    /// # Panics
+    /// When it is no standby.
+    pub fn promote(&self) {
+        self.control(["promote"]).unwrap();
+    }
+
+    /// Waits until this standby has everything that `primary` has committed.
+    ///
+    /// # Panics
+    /// When it does not receive it.
+    pub fn catch_up(&self, primary: &Self) {
+        let end = primary.run("postgres", "select pg_current_wal_flush_lsn()");
+        let reached = format!("select pg_last_wal_replay_lsn() >= '{}'", end.trim());
+        self.look(&reached, "the standby never caught up");
+    }
+
+    /// Makes this standby receive nothing more.
+    ///
+    /// # Panics
+    /// When it goes on.
+    pub fn cut_off(&self) {
+        self.configure("primary_conninfo", "");
+        let ended = "select count(*) = 0 from pg_stat_wal_receiver";
+        self.look(ended, "the standby goes on receiving");
+    }
+
+    /// Changes a setting of the server, without a restart.
+    ///
+    /// # Panics
+    /// When the server refuses it.
+    pub fn configure(&self, name: &str, value: &str) {
+        self.run("postgres", &format!("alter system set {name} = '{value}'"));
+        self.run("postgres", "select pg_reload_conf()");
+        // A new session, after the reload.
+        let set = format!("select current_setting('{name}') = '{value}'");
+        self.look(&set, "the setting does not change");
+    }
+
+    /// Looks until a condition holds.
+    fn look(&self, condition: &str, or: &str) {
+        let holds = || self.run("postgres", condition) == "t\n";
+        assert!((0..LOOKS).any(|_| holds()), "{or}");
+    }
+
+    /// A server that is not initialized.
+    fn empty() -> Self {
         let home = tempfile::tempdir().expect("a temporary directory can be made");
         let programs = Programs::find(home.path());
         if let Some((user, group)) = programs.owner() {
             chown(home.path(), Some(user), Some(group)).expect("root can give a directory away");
         }
-        let server = Self {
+        Self {
             programs,
             home,
             databases: AtomicU32::new(0),
-        };
-        server.initialize();
-        server.resume();
-        Arc::new(server)
+        }
     }
 
     /// The server that all tests of a process share while they run at the same time. Each test takes a
@@ -122,7 +193,8 @@ impl Server {
             .programs
             .run("initdb", args.chain([format!("--pgdata={data}")]));
         made.unwrap_or_else(|error| panic!("{error}"));
-        let access = "local all locked scram-sha-256\nlocal all all trust\n";
+        let access = "local all locked scram-sha-256\nlocal all all trust\n\
+                      local replication all trust\n";
         std::fs::write(format!("{data}/pg_hba.conf"), access).expect("the file can be written");
     }
 
@@ -175,6 +247,14 @@ impl Database {
         self.server.home.path().to_owned()
     }
 
+    /// The same database on another server, which is a standby or was one.
+    pub fn on(&self, server: &Arc<Server>) -> Self {
+        Self {
+            server: server.clone(),
+            name: self.name.clone(),
+        }
+    }
+
     /// The server of the database.
     pub fn server(&self) -> &Server {
         &self.server
@@ -205,6 +285,23 @@ mod tests {
         let home = database.directory();
         drop((database, server));
         assert!(!home.exists());
+    }
+
+    #[test]
+    fn standby_follows_until_it_is_cut_off_and_then_leads() {
+        let primary = Server::start();
+        let database = primary.database();
+        database.run("create table t (n int)");
+        let standby = primary.standby();
+        let copy = database.on(&standby);
+        database.run("insert into t values (1)");
+        standby.catch_up(&primary);
+        standby.cut_off();
+        database.run("insert into t values (2)");
+        assert_eq!(copy.run("select n from t"), "1\n");
+        standby.promote();
+        copy.run("insert into t values (3)");
+        assert_eq!(copy.run("select n from t"), "1\n3\n");
     }
 
     #[test]

@@ -110,6 +110,13 @@ fn unknown_zones_and_reversed_freezes_are_refused_when_built() {
         Calendar::weekdays("Atlantis/Capital"),
         Err(Error::Zone { .. })
     ));
+    for text in ["24.12.2026", "tomorrow", "2026-13-01"] {
+        let refused = Calendar::builder("UTC").freeze(text, "2027-01-04", "x");
+        let why = refused.build().unwrap_err().to_string();
+        assert!(why.contains(text) && why.contains("2026-12-24"), "{why}");
+        let refused = Calendar::builder("UTC").holiday(text, "x");
+        assert!(refused.build().is_err());
+    }
     let backwards = Calendar::builder("UTC").freeze(date(2026, 2, 2), date(2026, 2, 1), "x");
     assert!(matches!(backwards.build(), Err(Error::Freeze { .. })));
 }

@@ -14,6 +14,9 @@ use super::{
 };
 use crate::kernel::clock::wall_at;
 
+/// The bit in [`Attempt::told`] for an asset that does not converge.
+pub(in crate::kernel) const NOT_CONVERGING: u8 = 32;
+
 /// The state of an asset that is not idle.
 #[derive(Debug, Clone)]
 pub(in crate::kernel) struct Attempt {
@@ -96,7 +99,7 @@ pub(in crate::kernel) struct Attempt {
     /// The claim for which the asset was woken, as it may be free.
     pub(in crate::kernel) woken_for: Option<Key>,
     /// The classes of push failures that operators were notified of since the asset was in sync or pushed, one bit
-    /// each.
+    /// each, and [`NOT_CONVERGING`].
     pub(in crate::kernel) told: u8,
     /// Digest of the last recorded reason to wait, so that it is not recorded twice in a row.
     pub(in crate::kernel) said: Option<Digest>,
@@ -153,6 +156,8 @@ pub enum Wait {
     /// A call failed; the text is the error. Only time, changed intent, a moved pin or a command of an operator ends
     /// the wait.
     Backoff(String),
+    /// Pushes succeed, and a diff finds the same change afterwards; the text says how often.
+    NotConverging(String),
     /// Checks delay the push; the time is the one that they named, if they did.
     Delayed(Vec<Delay>, Option<Timestamp>),
     /// The push is blocked by another push or by a taken claim.
@@ -189,7 +194,10 @@ pub enum Behind {
 impl Wait {
     /// Whether only time, changed intent, a moved pin or a command of an operator ends the wait.
     pub(in crate::kernel) fn is_patient(&self) -> bool {
-        matches!(self, Self::Backoff(_) | Self::Unknown)
+        matches!(
+            self,
+            Self::Backoff(_) | Self::NotConverging(_) | Self::Unknown
+        )
     }
 }
 
@@ -270,6 +278,7 @@ impl Attempt {
     /// whether it converges.
     pub(in crate::kernel) fn forget_pushes(&mut self) {
         (self.pushed, self.pushes, self.slowed) = (None, 0, 0);
+        self.told &= !NOT_CONVERGING;
     }
 
     /// Begins another phase: timers and queue entries of the former phase no longer count.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::numbers::SlotNo;
+use super::{contested::Contested, numbers::SlotNo};
 
 /// The assets that are not as intended, by kind.
 #[derive(Debug, Default)]
@@ -15,6 +15,8 @@ pub(in crate::kernel) struct Census {
     turned_down: BTreeSet<SlotNo>,
     /// Assets that have no intent and whose resource may exist in production.
     orphaned: BTreeSet<SlotNo>,
+    /// Assets that something else changes again and again.
+    pub(in crate::kernel) contested: Contested,
 }
 
 /// Adds a slot to a set, or removes it. Returns whether that changed the set.
@@ -73,6 +75,7 @@ impl Census {
     pub(in crate::kernel) fn forget(&mut self, slot: SlotNo) {
         self.behind.remove(&slot);
         self.turned_down.remove(&slot);
+        self.contested.forget(slot);
     }
 }
 

@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use control_plane_store::records::AssetRecord;
 use plugin_sdk::Mono;
 use prodspec_model::{AssetId, IncarnationNo};
 
@@ -31,6 +32,8 @@ pub(in crate::kernel) struct Ledger {
     quiet_at: Mono,
     /// Assets whose slots were given up in this step.
     gone: Vec<AssetId>,
+    /// The records of assets of intent without a plugin, as the last owner with their plugin left them.
+    kept: BTreeMap<SlotNo, AssetRecord>,
     /// Number of times that each branch of the kernel was taken.
     branches: BTreeMap<Branch, u64>,
 }
@@ -44,6 +47,7 @@ impl Ledger {
             quiet: VecDeque::new(),
             quiet_at: now + QUIET_EVERY,
             gone: Vec::new(),
+            kept: BTreeMap::new(),
             branches: BTreeMap::new(),
         }
     }
@@ -115,6 +119,32 @@ impl Ledger {
     /// Removes and returns the assets whose slots were given up.
     pub(in crate::kernel) fn take_gone(&mut self) -> Vec<AssetId> {
         std::mem::take(&mut self.gone)
+    }
+
+    /// Keeps the record of an asset of intent without a plugin.
+    pub(in crate::kernel) fn keep(&mut self, slot: SlotNo, record: AssetRecord) {
+        self.kept.insert(slot, record);
+    }
+
+    /// Returns the kept record of an asset of intent without a plugin.
+    pub(in crate::kernel) fn kept(&self, slot: SlotNo) -> Option<&AssetRecord> {
+        self.kept.get(&slot)
+    }
+
+    /// Returns the slots of all assets with kept records.
+    pub(in crate::kernel) fn all_kept(&self) -> Vec<SlotNo> {
+        self.kept.keys().copied().collect()
+    }
+
+    /// Returns the incarnations that kept records name.
+    pub(in crate::kernel) fn named_by_kept(&self) -> impl Iterator<Item = IncarnationNo> {
+        let settled = self.kept.values().filter_map(|kept| kept.settled.as_ref());
+        settled.map(|settled| settled.incarnation)
+    }
+
+    /// Forgets the kept record of an asset: it has left intent, or has an intent with a plugin again.
+    pub(in crate::kernel) fn forget_kept(&mut self, slot: SlotNo) {
+        self.kept.remove(&slot);
     }
 
     /// Counts a branch that was taken.

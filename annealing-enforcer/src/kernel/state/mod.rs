@@ -3,7 +3,9 @@
 pub(super) mod attempt;
 pub(super) mod breaker;
 pub(super) mod census;
+pub(super) mod contested;
 pub(super) mod edges;
+pub(super) mod fences;
 pub(super) mod followed;
 pub(super) mod holds;
 mod index;

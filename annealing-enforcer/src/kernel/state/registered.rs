@@ -1,8 +1,9 @@
 //! The registered types: the capacity of each plugin and the circuit breakers in front of it.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Duration};
 
 use plugin_sdk::Mono;
+use prodspec_model::TypeName;
 
 use super::{breaker::Breaker, numbers::AttemptNo, observations::Queued, schedule::Ready};
 use crate::config::TypeConfig;
@@ -11,6 +12,8 @@ use crate::config::TypeConfig;
 #[derive(Debug)]
 pub(in crate::kernel) struct RegisteredType {
     pub(in crate::kernel) config: TypeConfig,
+    /// `false`: only records of earlier programs name the type. No call is made for its assets.
+    pub(in crate::kernel) has_plugin: bool,
     pub(in crate::kernel) ready: Ready,
     /// Number of queued assets; `ready` may hold outdated entries besides. Zero: there is nothing to pop.
     pub(in crate::kernel) queued: u32,
@@ -72,6 +75,7 @@ impl RegisteredType {
     pub(in crate::kernel) fn new(config: TypeConfig) -> Self {
         Self {
             config,
+            has_plugin: true,
             ready: Ready::default(),
             queued: 0,
             asked: VecDeque::new(),
@@ -80,6 +84,15 @@ impl RegisteredType {
             permits: Permits::default(),
             breaker: Breaker::default(),
             push_breaker: Breaker::default(),
+        }
+    }
+
+    /// A type that only records of earlier programs name. Its open pushes end at their recorded deadlines.
+    pub(in crate::kernel) fn without_plugin(name: TypeName) -> Self {
+        let forever = Duration::from_secs(u32::MAX.into());
+        Self {
+            has_plugin: false,
+            ..Self::new(TypeConfig::new(name).push_total(forever))
         }
     }
 

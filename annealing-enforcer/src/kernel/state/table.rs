@@ -8,6 +8,7 @@ use prodspec_model::{
 };
 
 use super::{
+    fences::Fences,
     index::Index,
     last_settled::LastSettled,
     numbers::SlotNo,
@@ -23,6 +24,7 @@ pub(in crate::kernel) struct Table {
     free: Vec<SlotNo>,
     /// A call number above those of all assets whose slots were given up.
     calls: u32,
+    pub(in crate::kernel) fences: Fences,
     index: Index,
     /// The types that have a plugin. Assets of other types are modelled only and are not enforced.
     types: Vec<TypeName>,
@@ -54,6 +56,7 @@ impl Table {
             slots: Vec::new(),
             free: Vec::new(),
             calls: 0,
+            fences: Fences::default(),
             types,
             index: Index::default(),
             latest,
@@ -147,6 +150,7 @@ impl Table {
         let at = self.next_place();
         // Providers refuse calls with a lower number than the last one that they saw, whatever slot it came from.
         slot.n = self.calls;
+        self.fences.raise(at, self.calls);
         match self.free.pop() {
             Some(_) => {
                 // The push counter goes on, so that findings about the slot's former asset do not match.
@@ -188,6 +192,7 @@ impl Table {
         self.set_place(at, PinNo::NEWEST);
         let (seq, n) = (self.slot(at).seq, self.slot(at).n);
         self.calls = self.calls.max(n.wrapping_add(1));
+        self.fences.forget(at);
         *self.slot_mut(at) = Slot {
             seq: seq.wrapping_add(2),
             ..Slot::unused()

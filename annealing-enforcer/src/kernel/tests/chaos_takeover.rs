@@ -11,7 +11,7 @@ use super::{
     dice::kinds,
     rig::Rig,
 };
-use crate::kernel::{Record, Recovered};
+use crate::kernel::{AtFloor, Record, Recovered};
 
 impl Chaos {
     /// A new owner recovers from the durable records.
@@ -47,7 +47,11 @@ impl Chaos {
             match record.clone() {
                 Record::Asset(asset, state) => drop(assets.insert(asset, state)),
                 Record::Orphan(asset, state) => drop(orphans.insert(asset, state)),
-                Record::Floor(no) => recovered.floor = self.sealed_as(no),
+                Record::Floor(floor) => {
+                    let (sealed, types) = (self.sealed_as(floor.incarnation), floor.types);
+                    let at = |incarnation| AtFloor { incarnation, types };
+                    recovered.floor = sealed.map(at);
+                }
                 Record::Pause(_) | Record::Approval(_) | Record::Override(_) => {}
                 Record::Pin(asset, pin) => drop(pins.insert(asset, pin)),
                 Record::Head(policy, no) => drop(heads.insert(policy, no)),

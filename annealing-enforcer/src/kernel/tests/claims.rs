@@ -145,7 +145,7 @@ fn r9_withdrawn_push_keeps_the_claims_of_an_earlier_push() {
     rig.checked("a", |verdict| verdict.claim(one()));
     rig.durable();
     rig.pushed("a", Ok(Pushed::Done));
-    rig.diffed("a", differs);
+    rig.differs_again("a");
     rig.checked("a", |verdict| verdict.claim(one()));
     rig.pass(Duration::from_secs(61));
     rig.durable();

@@ -155,13 +155,15 @@ fn r9_woken_waiter_that_no_longer_needs_the_claim_wakes_the_next() {
 #[test]
 fn r9_repeated_pushes_record_one_claim() {
     let mut rig = Rig::new(vec![thing("a", 1)]);
-    for _ in 0..3 {
+    for nth in 0..3 {
         let one = Claim::AtMost("domain".into(), 1);
-        let push = rig.until_push("a", |verdict| verdict.claim(one)).unwrap();
-        rig.step(Event::PushDone {
-            run: push.target.run,
-            answer: Ok(Pushed::Done),
-        });
+        match nth {
+            0 => rig.diffed("a", differs),
+            _ => rig.differs_again("a"),
+        }
+        rig.checked("a", |verdict| verdict.claim(one));
+        rig.durable();
+        rig.pushed("a", Ok(Pushed::Done));
     }
     assert_eq!(rig.remembered("a").unwrap().claims.len(), 1);
 }

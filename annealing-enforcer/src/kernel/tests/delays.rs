@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use plugin_sdk::Recheck;
+use plugin_sdk::{Delay, Recheck};
 
 use super::rig::{Rig, delay, differs, id, thing};
-use crate::kernel::{Branch, Event, Waiting};
+use crate::kernel::{Branch, Event, Notice, Waiting};
 
 #[test]
 fn r7_any_delay_holds_the_push() {
@@ -24,6 +24,28 @@ fn r7_any_delay_holds_the_push() {
         rig.until_push("a", |verdict| verdict).is_some(),
         "the delay is over"
     );
+}
+
+#[test]
+fn delay_is_told_once_and_again_with_another_reason() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    let told = |rig: &Rig| {
+        let delays = rig.notices.iter().filter_map(|notice| match notice {
+            Notice::Delayed { why, .. } => Some(why.as_str()),
+            _ => None,
+        });
+        delays.map(str::to_owned).collect::<Vec<_>>()
+    };
+    for reason in ["not now", "not now", "not now", "not yet"] {
+        rig.until_diff("a");
+        rig.diffed("a", differs);
+        rig.checked("a", |mut verdict| {
+            let wait = Recheck::After(Duration::from_secs(5));
+            verdict.delays = vec![Delay::new(reason, wait).check("test")];
+            verdict
+        });
+    }
+    assert_eq!(told(&rig), ["test: not now", "test: not yet"]);
 }
 
 #[test]

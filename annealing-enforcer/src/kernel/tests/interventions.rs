@@ -312,7 +312,7 @@ fn r12_an_override_is_for_one_push_too() {
     rig.step(Event::CheckDone { run, answer });
     rig.durable();
     rig.pushed("a", Ok(Pushed::Done));
-    rig.diffed("a", differs);
+    rig.differs_again("a");
     rig.checked("a", hold);
     rig.durable();
     assert!(rig.push("a").is_none(), "used up");

@@ -95,7 +95,7 @@ fn s9_rollback_goes_before_assets_that_wait_for_push_capacity() {
 }
 
 /// The asset `a` as a consumer of `p`.
-fn consumer() -> Asset {
+pub(super) fn consumer() -> Asset {
     let edges = vec![Edge {
         provider: AssetRef::to(id("p")),
         need: Need::Order,
@@ -105,7 +105,7 @@ fn consumer() -> Asset {
 }
 
 /// The consumers that a check of `p` gets besides those of the newest intent.
-fn consumers_of_p(rig: &mut Rig) -> Vec<AssetId> {
+pub(super) fn consumers_of_p(rig: &mut Rig) -> Vec<AssetId> {
     rig.publish(vec![thing("p", 7)], &[]);
     while !rig.check_is_asked("p") {
         rig.diffed("p", differs);

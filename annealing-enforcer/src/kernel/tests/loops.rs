@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use control_plane_store::records::Trigger;
-use plugin_sdk::{Cause, Diff, FencingToken, Mono, Pushed, Recheck, Verdict, plugin};
+use plugin_sdk::{
+    Cause, Diff, FencingToken, Mono, Pushed, Recheck, Verdict, plugin, standing::Reason,
+};
 
 use super::rig::{Rig, delay, differs, id, kind, seal, thing};
+use super::takeover::at_floor;
 use crate::{
     config::Config,
-    kernel::{Branch, Event, Record, Recovered, Waiting, state::slot::Slot},
+    kernel::{Branch, Event, Notice, Record, Recovered, Waiting, state::slot::Slot},
 };
 
 #[test]
@@ -192,18 +195,73 @@ fn failures_back_off_and_only_changed_intent_cuts_that_short() {
     );
 }
 
-#[test]
-fn asset_with_the_same_change_after_three_pushes_is_slowed_down() {
+/// Pushes `a` three times without effect. A wait comes between two pushes.
+fn pushed_without_effect() -> Rig {
     let mut rig = Rig::new(vec![thing("a", 1)]);
-    for _ in 0..3 {
+    for nth in 1..=3 {
         let push = rig.until_push("a", |verdict| verdict).unwrap();
         rig.step(Event::PushDone {
             run: push.target.run,
             answer: Ok(Pushed::Done),
         });
+        rig.diffed("a", differs);
+        assert!(!rig.check_is_asked("a"), "production may show it late");
+        if nth < 3 {
+            let waited = rig.until_diff("a");
+            let (least, most) = (Duration::from_secs(1), Duration::from_secs(4));
+            assert!((least..=most).contains(&waited), "{waited:?}");
+        }
     }
+    rig
+}
+
+#[test]
+fn r63_asset_that_does_not_converge_is_reported_once_and_not_called_failed() {
+    let mut rig = pushed_without_effect();
+    let status = rig.kernel.status(rig.now);
+    assert_eq!(status.reasons, [(Reason::NotConverging, 1)].into());
+    let explained = rig.kernel.explain(rig.now, &id("a")).unwrap();
+    let Some(Waiting::NotConverging(why)) = explained.waiting else {
+        panic!("{explained:?}");
+    };
+    assert!(why.contains("after 3 successful pushes"), "{why}");
+    for _ in 0..3 {
+        rig.until_diff("a");
+        let push = rig.until_push("a", |verdict| verdict).unwrap();
+        rig.step(Event::PushDone {
+            run: push.target.run,
+            answer: Ok(Pushed::Done),
+        });
+        rig.diffed("a", differs);
+    }
+    let told = |rig: &Rig| {
+        let told = |it: &&Notice| matches!(it, Notice::NotConverging { .. });
+        rig.notices.iter().filter(told).count()
+    };
+    assert_eq!(told(&rig), 1);
+    rig.until_diff("a");
+    rig.in_sync("a");
+    assert!(rig.kernel.status(rig.now).is_as_intended());
+}
+
+#[test]
+fn r63_push_whose_effect_shows_late_is_not_repeated() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    let push = rig.until_push("a", |verdict| verdict).unwrap();
+    rig.step(Event::PushDone {
+        run: push.target.run,
+        answer: Ok(Pushed::Done),
+    });
     rig.diffed("a", differs);
-    assert!(rig.check("a").is_none());
+    rig.until_diff("a");
+    rig.in_sync("a");
+    let told = |it: &Notice| matches!(it, Notice::NotConverging { .. });
+    assert!(!rig.notices.iter().any(told));
+}
+
+#[test]
+fn asset_with_the_same_change_after_three_pushes_is_slowed_down() {
+    let mut rig = pushed_without_effect();
     assert_eq!(rig.kernel.branches()[&Branch::NotConverging], 1);
     let (mut pushes, start) = (0, rig.now.mono);
     while rig.now.mono.since(start) < Duration::from_secs(3600) {
@@ -260,12 +318,12 @@ fn assets_settled_without_a_push_are_recorded_in_one_record() {
         rig.in_sync(&format!("a{n}"));
     }
     assert!(
-        matches!(rig.records[..], [Record::Taken(_), Record::Floor(no)] if no == rig.latest.no()),
+        matches!(rig.records[..], [Record::Taken(_), Record::Floor(ref floor)] if floor.incarnation == rig.latest.no()),
         "{:?}",
         rig.records
     );
     let mut recovered = Recovered::nothing(seal(Some(&rig.latest), vec![thing("a3", 2)], &[]));
-    recovered.floor = Some(rig.latest.clone());
+    recovered.floor = Some(at_floor(&rig.latest, &rig.kinds));
     let now = rig.now;
     let mut next = Rig::recover(
         Config::default(),

@@ -98,6 +98,8 @@ fn r49_asset_whose_old_id_is_enforced_again_gives_its_claims_back() {
     let push = rig.until_push("b", one).unwrap();
     let (run, answer) = (push.target.run, Ok(Pushed::Done));
     rig.step(Event::PushDone { run, answer });
+    rig.diffed("b", differs);
+    rig.until_diff("b");
     pin(&mut rig, "a", &old, Cause::Intent);
     rig.diffed("b", differs);
     rig.checked("b", one);

@@ -8,8 +8,55 @@ use prodspec_model::addons::Turndown;
 use super::rig::{Rig, differs, exclusive, id, kind, thing};
 use crate::{
     config::Config,
-    kernel::{Branch, Event, Record, state::numbers::AttemptNo},
+    kernel::{Branch, Event, Notice, Record, state::numbers::AttemptNo},
 };
+
+/// The ends of pushes that operators were notified of.
+fn ends(rig: &mut Rig) -> Vec<(&'static str, Duration)> {
+    let notices = std::mem::take(&mut rig.notices).into_iter();
+    let ends = notices.filter_map(|notice| match notice {
+        Notice::PushEnded { outcome, took, .. } => Some((outcome, took)),
+        _ => None,
+    });
+    ends.collect()
+}
+
+#[test]
+fn push_has_one_end_with_its_duration_whatever_the_number_of_follow_ups() {
+    let second = Duration::from_secs(1);
+    let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
+    let push = rig.until_push("a", |verdict| verdict).unwrap();
+    rig.pass(second * 3);
+    let in_progress = Pushed::InProgress {
+        check_again_in: second * 5,
+    };
+    rig.step(Event::PushDone {
+        run: push.target.run,
+        answer: Ok(in_progress),
+    });
+    assert_eq!(ends(&mut rig), [], "it is in progress");
+    rig.pass(second * 5);
+    rig.pushed("a", Ok(Pushed::Done));
+    assert_eq!(ends(&mut rig), [("done", second * 8)]);
+    let push = rig.until_push("b", |verdict| verdict).unwrap();
+    rig.step(Event::PushDone {
+        run: push.target.run,
+        answer: Err(plugin::Error::permanent("no")),
+    });
+    assert_eq!(ends(&mut rig), [("permanent", Duration::ZERO)]);
+}
+
+#[test]
+fn push_past_its_deadline_ends_with_an_unknown_outcome() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.until_push("a", |verdict| verdict).unwrap();
+    rig.pass(Duration::from_secs(601));
+    let ended = ends(&mut rig);
+    let [("unknown", took)] = ended[..] else {
+        panic!("{ended:?}")
+    };
+    assert_eq!(took, Duration::from_secs(600));
+}
 
 #[test]
 pub(super) fn r13_a_push_is_durable_before_it_starts() {

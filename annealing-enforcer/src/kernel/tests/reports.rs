@@ -183,6 +183,17 @@ fn held_for(rig: &Rig) -> Option<String> {
     }
 }
 
+fn awaits_person(rig: &Rig) -> bool {
+    let state = pin_status(rig, "a").1;
+    matches!(
+        state,
+        SyncState::OutOfSync {
+            awaits_person: true,
+            ..
+        }
+    )
+}
+
 #[test]
 fn r63_strategist_is_told_what_holds_a_target() {
     let mut rig = Rig::new(vec![governed("a", 1)]);
@@ -193,6 +204,7 @@ fn r63_strategist_is_told_what_holds_a_target() {
         Verdict::delay(verdict.as_of, delay(Recheck::After(Duration::from_secs(5))))
     });
     assert_eq!(held_for(&rig).as_deref(), Some("test: not now"));
+    assert!(!awaits_person(&rig), "a check holds it");
     rig.pause(Scope::Partition, None);
     rig.until_diff("a");
     rig.diffed("a", differs);
@@ -203,9 +215,11 @@ fn r63_strategist_is_told_what_holds_a_target() {
     rig.checked("a", |verdict| verdict);
     let unapproved = held_for(&rig).unwrap();
     assert!(unapproved.contains("approve change"), "{unapproved}");
+    assert!(awaits_person(&rig));
     rig.look_now("a");
     rig.until_push("a", |verdict| verdict).unwrap();
     assert_eq!(held_for(&rig), None, "admitted");
+    assert!(!awaits_person(&rig), "admitted");
     let told = rig.feed.iter().flat_map(|event| match event {
         PinEvent::Statuses(statuses) => statuses.as_slice(),
         _ => &[],

@@ -15,7 +15,7 @@ use crate::{
 };
 
 #[derive(Serialize, Deserialize)]
-struct Other {
+pub(super) struct Other {
     size: u32,
 }
 
@@ -23,7 +23,7 @@ impl Message for Other {
     const TYPE: &'static str = "test.v1.Other";
 }
 
-fn other(name: &str) -> Asset {
+pub(super) fn other(name: &str) -> Asset {
     let builder = Asset::builder(id(name)).payload(&Other { size: 1 });
     builder.unwrap().build().unwrap()
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use control_plane_runtime::Kernel as _;
-use control_plane_store::records::{AssetRecord, By, Scope};
+use control_plane_store::records::{AssetRecord, By, Orphaned, Scope};
 use jiff::Timestamp;
 use plugin_sdk::{
     Change, Claim, Delay, Diff, Effects as ChangeEffects, FencingToken, Guard, Mono, Now,
@@ -20,8 +20,8 @@ pub(in crate::kernel) use plugin_sdk::testing::seal;
 use crate::{
     config::{Config, TypeConfig},
     kernel::{
-        Call, CheckCall, Command, Effects, Event, Interventions, Kernel, PushCall, Record,
-        Recovered, Target,
+        AtFloor, Call, CheckCall, Command, Effects, Event, Interventions, Kernel, Notice, PushCall,
+        Record, Recovered, Target,
     },
 };
 
@@ -81,6 +81,7 @@ pub(super) struct Rig {
     pub(super) recorded: u64,
     pub(super) feed: Vec<PinEvent>,
     pub(super) standings: Vec<(AssetId, Standing)>,
+    pub(super) notices: Vec<Notice>,
     /// The followed assets that the last step touched.
     pub(super) touched: BTreeSet<AssetId>,
     pub(super) config: Config,
@@ -142,6 +143,7 @@ impl Rig {
             recorded: 0,
             feed: Vec::new(),
             standings: Vec::new(),
+            notices: Vec::new(),
             touched: BTreeSet::new(),
             config,
             kinds,
@@ -167,6 +169,7 @@ impl Rig {
         self.calls.append(&mut out.calls);
         self.feed.append(&mut out.feed);
         self.standings.append(&mut out.standings);
+        self.notices.append(&mut out.notices);
         self.touched = std::mem::take(&mut out.touched);
         self.replies.extend(out.replies.drain(..));
         self.usages.extend(out.usages.drain(..));
@@ -316,6 +319,14 @@ impl Rig {
         self.push(name)
     }
 
+    /// Finds the same difference again after a successful push: the asset waits for the effect to show, and is diffed once
+    /// more.
+    pub(super) fn differs_again(&mut self, name: &str) {
+        self.diffed(name, differs);
+        self.until_diff(name);
+        self.diffed(name, differs);
+    }
+
     /// Lets a check observe `name`; the plugin gives `answer` if a diff is called.
     pub(super) fn observe(&mut self, name: &str, answer: Diff) -> Observation {
         self.tickets += 1;
@@ -422,16 +433,29 @@ impl Rig {
 
     /// A new owner that recovers from the records of this one.
     pub(super) fn taken_over(&self) -> Self {
+        self.taken_over_with(self.kinds.clone())
+    }
+
+    /// A new owner with a program that has these types.
+    pub(super) fn taken_over_with(&self, kinds: Vec<TypeConfig>) -> Self {
         let mut recovered = Recovered::nothing(self.latest.clone());
         let mut assets = BTreeMap::new();
         let mut pins = BTreeMap::new();
+        let mut orphans = BTreeMap::new();
         for record in &self.records {
             match record {
                 Record::Asset(asset, state) => {
                     assets.insert(asset.clone(), state.clone());
                 }
                 Record::Owned(owned) => recovered.owned = *owned,
-                Record::Floor(no) => recovered.floor = self.sealed.get(no).cloned(),
+                Record::Floor(floor) => {
+                    let sealed = self.sealed.get(&floor.incarnation).cloned();
+                    let types = floor.types.clone();
+                    recovered.floor = sealed.map(|incarnation| AtFloor { incarnation, types });
+                }
+                Record::Orphan(asset, state) => {
+                    orphans.insert(asset.clone(), state.clone());
+                }
                 Record::Pin(asset, pin) => drop(pins.insert(asset.clone(), *pin)),
                 _ => {}
             }
@@ -440,6 +464,11 @@ impl Rig {
             .into_iter()
             .filter_map(|(asset, state)| Some((asset, state?)))
             .collect();
+        let last = |orphaned: Orphaned| {
+            let last = self.sealed.get(&orphaned.last).cloned();
+            (orphaned, last)
+        };
+        recovered.orphans = orphans.into_values().flatten().map(last).collect();
         let restored = |pin: Pin| match pin {
             Pin::Default => None,
             Pin::NotYet => Some(Pin::NotYet),
@@ -451,7 +480,7 @@ impl Rig {
             .collect();
         recovered.interventions = self.words();
         recovered.named = self.sealed.clone();
-        let (config, kinds) = (self.config.clone(), self.kinds.clone());
+        let config = self.config.clone();
         let mut next = Self::recover(config, kinds, FencingToken(2), recovered, self.now);
         next.records.splice(0..0, self.records.iter().cloned());
         next.sealed = self.sealed.clone();

@@ -17,7 +17,7 @@ use super::rig::*;
 use crate::{
     Reason,
     config::Config,
-    kernel::{Event, Kernel, OTHERS, Status, state::slot::flag},
+    kernel::{Event, Kernel, Notice, OTHERS, Status, state::slot::flag},
 };
 
 impl Kernel {
@@ -409,4 +409,31 @@ fn r15_turned_down_asset_is_listed_until_its_entry_leaves_intent() {
     let found = status(&rig);
     assert_eq!((found.turned_down, found.orphans), (vec![], vec![]));
     assert_eq!(found.assets, 1);
+}
+
+#[test]
+fn r63_asset_that_drifts_after_each_repair_is_contested_although_it_is_in_sync() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.in_sync("a");
+    for nth in 1..=6 {
+        rig.until_diff("a");
+        let push = rig.until_push("a", |verdict| verdict).unwrap();
+        rig.step(Event::PushDone {
+            run: push.target.run,
+            answer: Ok(Pushed::Done),
+        });
+        rig.in_sync("a");
+        let found = status(&rig);
+        assert_eq!(found.contested.many, u32::from(nth >= 5), "{nth}");
+        assert_eq!(found.is_as_intended(), nth < 5, "{nth}");
+    }
+    assert_eq!(status(&rig).contested.first, [id("a")]);
+    let told = |it: &&Notice| matches!(it, Notice::Contested { .. });
+    assert_eq!(rig.notices.iter().filter(told).count(), 1);
+    for _ in 0..4 {
+        rig.pass(Duration::from_secs(300));
+        rig.until_diff("a");
+        rig.in_sync("a");
+    }
+    assert!(status(&rig).is_as_intended(), "nothing changes it any more");
 }

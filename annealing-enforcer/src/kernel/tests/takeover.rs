@@ -7,12 +7,12 @@ use std::{
 
 use control_plane_store::records::{AssetRecord, Settled};
 use plugin_sdk::{Diff, FencingToken, Mono, Now, Run};
-use prodspec_model::{Asset, IncarnationNo};
+use prodspec_model::{Asset, Incarnation, IncarnationNo};
 
 use super::rig::{Rig, id, kind, seal, thing};
 use crate::{
-    config::Config,
-    kernel::{Call, Event, Recovered},
+    config::{Config, TypeConfig},
+    kernel::{AtFloor, Call, Event, Recovered},
 };
 
 const ALL: usize = 10_000;
@@ -44,6 +44,14 @@ fn settled(asset: &Asset) -> AssetRecord {
     }
 }
 
+/// The floor at `incarnation`, recorded by a program with these types.
+pub(super) fn at_floor(incarnation: &Incarnation, kinds: &[TypeConfig]) -> AtFloor {
+    AtFloor {
+        incarnation: incarnation.clone(),
+        types: kinds.iter().map(|kind| kind.name.clone()).collect(),
+    }
+}
+
 /// A new owner that recovers from a record for `each` asset, or from one record for all.
 fn taken_over(each: bool) -> Rig {
     let before: Vec<Asset> = (0..ALL).map(|at| thing(&name(at), 1)).collect();
@@ -55,7 +63,7 @@ fn taken_over(each: bool) -> Rig {
         let records = before.iter().map(|asset| (asset.id(), settled(asset)));
         recovered.assets = records.collect();
     } else {
-        recovered.floor = Some(old);
+        recovered.floor = Some(at_floor(&old, &[kind()]));
     }
     let now = Now {
         mono: Mono(1_000_000_000),

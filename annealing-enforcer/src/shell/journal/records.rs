@@ -3,7 +3,7 @@
 use control_plane_store::{
     Error, Write,
     record::Rewrites,
-    records::{AssetRecord, Floor, GroupHead, Orphaned, Taken},
+    records::{AssetRecord, GroupHead, Orphaned, Taken},
 };
 use plugin_sdk::Pin;
 use prodspec_model::PartitionId;
@@ -36,7 +36,7 @@ pub(super) fn write(
         }
         Record::Taken(incarnation) => rewrites.put(partition, "", &Taken { incarnation }),
         Record::Owned(owned) => rewrites.put(partition, "", &owned),
-        Record::Floor(incarnation) => rewrites.put(partition, "", &Floor { incarnation }),
+        Record::Floor(floor) => rewrites.put(partition, "", &floor),
         Record::Pause(word) => rewrites.put(partition, &word.scope.to_string(), &word),
         Record::Approval(word) => rewrites.put(partition, &word.name(), &word),
         Record::Override(word) => rewrites.put(partition, &word.name(), &word),

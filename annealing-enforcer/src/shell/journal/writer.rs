@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use control_plane_runtime::{Runtime, catch_panic_in};
+use control_plane_runtime::{Outage, Runtime, catch_panic_in};
 use control_plane_store::{
     Error, Store, Write,
     journal::{Journal, Outcome, Ticket},
@@ -69,6 +69,9 @@ pub(crate) struct JournalWriter<R> {
     retiring: Vec<Retiring>,
     /// Number of batches written since the last page of decisions was read.
     written: u32,
+    /// Outages of the writes, and of the reads of decisions.
+    outage: Outage,
+    reads: Outage,
 }
 
 impl<R: Runtime> JournalWriter<R> {
@@ -94,6 +97,8 @@ impl<R: Runtime> JournalWriter<R> {
             history,
             retiring: Vec::new(),
             written: 0,
+            outage: Outage::default(),
+            reads: Outage::default(),
         }
     }
 
@@ -136,9 +141,14 @@ impl<R: Runtime> JournalWriter<R> {
                 };
                 let result = self.store.commit(batch).await;
                 match self.journal.committed(result) {
-                    Outcome::Durable(upto) => self.durable(&mut waiting, upto),
+                    Outcome::Durable(upto) => {
+                        self.outage.over(self.runtime.now().mono, "the journal");
+                        self.durable(&mut waiting, upto);
+                    }
                     Outcome::Resubmit(error) => {
-                        tracing::warn!(%error, "failed to write a batch to the store; submitting it again");
+                        if self.outage.failed(self.runtime.now().mono) {
+                            tracing::warn!(%error, "failed to write a batch to the store; submitting it again until it is written");
+                        }
                         self.runtime.sleep(RESUBMIT).await;
                     }
                     Outcome::LostOwnership => {
@@ -188,11 +198,10 @@ impl<R: Runtime> JournalWriter<R> {
     async fn retire(&mut self) {
         let read = self.history.read_on(&*self.store).await;
         match read {
-            Err(error @ Error::Unavailable { .. }) => {
-                tracing::warn!(%error, "decisions cannot be read; trying again");
-                return self.runtime.sleep(RESUBMIT).await;
-            }
+            Err(error @ Error::Unavailable { .. }) => return self.cannot_read(&error).await,
             Ok(ref assets) => {
+                self.reads
+                    .over(self.runtime.now().mono, "reading decisions");
                 let _ = self.events.send(Input::Decided(assets.clone()));
                 if !self.history.is_counted() {
                     return;
@@ -270,6 +279,14 @@ impl<R: Runtime> JournalWriter<R> {
         Ok(writes)
     }
 
+    /// Waits before decisions are read again that cannot be read now.
+    async fn cannot_read(&mut self, error: &Error) {
+        if self.reads.failed(self.runtime.now().mono) {
+            tracing::warn!(%error, "decisions cannot be read; trying again until they can");
+        }
+        self.runtime.sleep(RESUBMIT).await;
+    }
+
     /// Reads the decisions of the assets that `steps` add decisions to: all decisions of an asset are one record.
     async fn read_history(&mut self, steps: &[Vec<Entry>]) -> Result<(), Error> {
         self.history.make_room(!self.retiring.is_empty());
@@ -284,13 +301,12 @@ impl<R: Runtime> JournalWriter<R> {
             .collect();
         let rows = loop {
             match self.store.get(&keys).await {
-                Err(error @ Error::Unavailable { .. }) => {
-                    tracing::warn!(%error, "decisions cannot be read; trying again");
-                    self.runtime.sleep(RESUBMIT).await;
-                }
+                Err(error @ Error::Unavailable { .. }) => self.cannot_read(&error).await,
                 rows => break rows?,
             }
         };
+        self.reads
+            .over(self.runtime.now().mono, "reading decisions");
         for (asset, row) in missing.into_iter().zip(rows) {
             self.history.take(asset, row);
         }

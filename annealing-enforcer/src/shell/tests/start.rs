@@ -6,7 +6,8 @@ use control_plane_store::{
     CommitError, Key, KeyRange, Page, Topic, Version, Versioned, record,
     records::{AssetRecord, Decisions, Pause, Scope},
 };
-use futures::stream::BoxStream;
+use futures::{FutureExt, stream::BoxStream};
+use prodspec_model::{Message as _, TypeName};
 use serde_json::{Value, json};
 
 use super::*;
@@ -24,6 +25,78 @@ async fn questions_before_the_first_incarnation_get_an_error_at_once() {
         let waits = handle.wait_settled(typo, SOON);
         let (waited, _) = futures::join!(waits, sealed(&store));
         waited.unwrap();
+        assert_eq!(handle.status().await.unwrap().unsettled, 0);
+    })
+    .await;
+}
+
+fn pause(scope: Scope) -> Command {
+    let (by, until) = (By::new("ada", "storm"), None);
+    Command::Pause { scope, by, until }
+}
+
+fn resume(scope: Scope) -> Command {
+    let by = By::new("ada", "over");
+    Command::Resume { scope, by }
+}
+
+/// Gives a command, which must be answered at once.
+async fn told(handle: &Handle<TokioRuntime>, command: Command) -> Result<(), String> {
+    let answer = tokio::time::timeout(SOON, handle.tell(command)).await;
+    let answer = answer.expect("the command is answered before the first incarnation");
+    answer.map_err(|error| error.to_string())
+}
+
+#[tokio::test(start_paused = true)]
+async fn r69_commands_before_the_first_incarnation_are_durable_and_answered() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let typed = || Scope::Type(TypeName::new(testing::Thing::TYPE).unwrap());
+    // The process dies after it has answered.
+    enforced_by(&store, InMemoryProduction::new(), async |handle| {
+        told(&handle, pause(Scope::Partition)).await.unwrap();
+        told(&handle, pause(typed())).await.unwrap();
+        told(&handle, resume(Scope::Partition)).await.unwrap();
+        let why = told(&handle, resume(Scope::Partition)).await.unwrap_err();
+        assert!(why.contains("not paused"), "{why}");
+        let asset = AssetId::new("a").unwrap();
+        let by = By::new("ada", "look");
+        let look = Command::LookNow {
+            asset: asset.clone(),
+            by,
+        };
+        for command in [pause(Scope::Asset(asset)), look] {
+            let why = told(&handle, command).await.unwrap_err();
+            assert!(why.contains("no incarnation yet"), "{why}");
+        }
+        let other = Scope::Type(TypeName::new("test.v1.Other").unwrap());
+        let why = told(&handle, pause(other)).await.unwrap_err();
+        assert!(why.contains("no plugin"), "{why}");
+    })
+    .await;
+    let a = sealed(&store).await;
+    enforced_by(&store, InMemoryProduction::new(), async |handle| {
+        TokioRuntime::current().sleep(SOON).await;
+        let words = handle.interventions().await.unwrap();
+        let scopes: Vec<Scope> = words.pauses.into_iter().map(|pause| pause.scope).collect();
+        assert_eq!(scopes, [typed()]);
+        assert_eq!(handle.status().await.unwrap().unsettled, 1, "it holds {a}");
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r69_command_whose_caller_gave_up_is_obeyed_by_the_owner() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    enforced_by(&store, InMemoryProduction::new(), async |handle| {
+        TokioRuntime::current().sleep(SOON).await;
+        // The callers are gone before the owner looks at their commands.
+        drop(handle.tell(pause(Scope::Partition)).now_or_never());
+        let (_, ()) = futures::join!(sealed(&store), TokioRuntime::current().sleep(SOON));
+        let words = handle.interventions().await.unwrap();
+        assert_eq!(words.pauses.len(), 1);
+        drop(handle.tell(resume(Scope::Partition)).now_or_never());
+        TokioRuntime::current().sleep(SOON).await;
+        assert!(handle.interventions().await.unwrap().pauses.is_empty());
         assert_eq!(handle.status().await.unwrap().unsettled, 0);
     })
     .await;

@@ -8,7 +8,7 @@ use plugin_sdk::{Judgement, Series};
 use prodspec_model::{AssetId, Digest, IncarnationId};
 use serde::{Deserialize, Serialize};
 
-use super::query::Of;
+use super::{birth::Start, query::Of};
 
 /// The quantity that a rule measures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,6 +103,9 @@ pub enum Role {
     Neighbour,
 }
 
+/// A series that was read for a window, and how it begins there.
+pub(super) type Counted = (Series, Start);
+
 /// One series within the window, reduced to what the verdict needs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Tally {
@@ -114,16 +117,22 @@ pub struct Tally {
     pub seen: Option<(Timestamp, Timestamp)>,
     /// The rise of a counter, or the mean of a gauge. `None`: it cannot be computed.
     pub amount: Option<f64>,
+    /// From where a counter rises.
+    #[serde(default, skip_serializing_if = "Start::is_sample")]
+    pub start: Start,
 }
 
 impl Tally {
-    fn of(mut series: Series, from: Timestamp, to: Timestamp, counter: bool) -> Self {
+    fn of((mut series, start): Counted, from: Timestamp, to: Timestamp, counter: bool) -> Self {
         series.samples.retain(|(at, _)| (from..=to).contains(at));
         series
             .samples
             .sort_by(|(at, one), (then, other)| at.cmp(then).then(one.total_cmp(other)));
         let samples = &series.samples;
-        let amount = if counter {
+        let amount = if let Start::Zero(since) = start {
+            let zero = std::iter::once((since, 0.0));
+            Series::new(zero.chain(samples.iter().copied())).increase()
+        } else if counter {
             series.increase()
         } else {
             let sum: f64 = samples.iter().map(|(_, value)| value).sum();
@@ -133,14 +142,23 @@ impl Tally {
             samples: samples.len(),
             seen: samples.first().zip(samples.last()).map(|(a, b)| (a.0, b.0)),
             amount: amount.filter(|amount| amount.is_finite()),
+            start,
             labels: series.labels,
+        }
+    }
+
+    /// The time from which the amount was counted.
+    fn since(&self) -> Option<Timestamp> {
+        match self.start {
+            Start::Zero(since) => Some(since),
+            _ => Some(self.seen?.0),
         }
     }
 
     fn order(&self, other: &Self) -> Ordering {
         let amount = |tally: &Self| tally.amount.unwrap_or(f64::NAN);
-        (&self.labels, self.samples, self.seen)
-            .cmp(&(&other.labels, other.samples, other.seen))
+        (&self.labels, self.samples, self.seen, self.start)
+            .cmp(&(&other.labels, other.samples, other.seen, other.start))
             .then_with(|| amount(self).total_cmp(&amount(other)))
     }
 }
@@ -205,9 +223,9 @@ impl Evidence {
     }
 
     /// Fills in the series that were read, in any order.
-    pub(super) fn fill(&mut self, whole: Vec<Series>, part: Vec<Series>) {
+    pub(super) fn fill(&mut self, whole: Vec<Counted>, part: Vec<Counted>) {
         let counter = !matches!(self.question.kind, Kind::Value { .. });
-        let tallied = |read: Vec<Series>| {
+        let tallied = |read: Vec<Counted>| {
             let mut tallies: Vec<Tally> = read
                 .into_iter()
                 .map(|series| Tally::of(series, self.from, self.to, counter))
@@ -262,7 +280,8 @@ impl Evidence {
         let figure = match &self.question.kind {
             Kind::Ratio { .. } => sum(&self.part) / sum(&self.read),
             Kind::Rate { .. } => {
-                let seen = self.read.iter().filter_map(|tally| tally.seen);
+                let seen = self.read.iter();
+                let seen = seen.filter_map(|tally| Some((tally.since()?, tally.seen?.1)));
                 let (first, last) = seen.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
                 amounts.next()?;
                 sum(&self.read) / last.duration_since(first).as_secs_f64()
@@ -305,6 +324,9 @@ impl Evidence {
                 )));
             }
         }
+        if let Some(lacks) = self.lacks_start() {
+            return Some(lacks);
+        }
         let silent = |tally: &&Tally| tally.amount.is_none();
         let tally = self.read.iter().chain(&self.part).find(silent)?;
         let what = match tally.samples {
@@ -313,6 +335,25 @@ impl Evidence {
             _ => "samples that are not numbers",
         };
         Some(Missing::Part(format!("{what} of {:?}", tally.labels)))
+    }
+
+    /// R106: what is not known about the start of a counter. The samples after the first still show too much of something,
+    /// if all that is compared was counted from the same time on. They never show too little.
+    fn lacks_start(&self) -> Option<Missing> {
+        let unknown = |tally: &&Tally| tally.start == Start::Unknown;
+        let tally = self.read.iter().chain(&self.part).find(unknown)?;
+        let lacks = format!(
+            "no samples from before {:?}, which may have begun with what it counts",
+            tally.labels
+        );
+        let one_metric = match &self.question.kind {
+            Kind::Ratio { part, whole } => part.metric() == whole.metric(),
+            Kind::Rate { .. } | Kind::Value { .. } => true,
+        };
+        match (self.question.bound, one_metric) {
+            (Bound::AtMost(_), true) => Some(Missing::Part(lacks)),
+            _ => Some(Missing::Enough(lacks)),
+        }
     }
 }
 

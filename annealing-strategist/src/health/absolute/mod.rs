@@ -25,6 +25,7 @@
 //! // No task has more than 50 requests in flight on average.
 //! let queue = Absolute::value("queue", of("http_requests_in_flight"))
 //!     .at_most(50.0)
+//!     .only(["shakespeare.v1.FrontendJob"])
 //!     .reading(metrics);
 //! ```
 //!
@@ -38,21 +39,29 @@
 //!   *Unknown*: everything else, such as too few samples or events, a value that is not a number, a series without
 //!   data, or a source that fails.
 //! - A counter that falls was reset, and counts from zero since then.
+//! - A counter that appears in the window counts from zero if its metric has older samples for the asset, of other series
+//!   or from up to an hour before the window: errors count that came before its first scrape. If there are none, the
+//!   verdict is *unknown* until its first sample is older than the window. Only too much of something, of a single metric,
+//!   is *unhealthy* before.
 //! - The verdict about each asset carries its [`Evidence`], from which it can be reproduced.
 //!
 //! A neighbour that was unhealthy before the rollout began does not make the rollout unhealthy. If neighbours may
 //! become unhealthy for reasons of their own, leave them to a validator that compares, and use
 //! [`Rule::without_neighbours`].
 
+mod birth;
 mod evidence;
 mod query;
 mod rule;
 mod validator;
 
+pub use birth::Start;
 pub use evidence::{Bound, Evidence, Kind, Question, Role, Tally};
 pub use query::{Of, of};
 pub use rule::{Measure, Rule};
 pub use validator::Absolute;
 
+#[cfg(test)]
+mod born_tests;
 #[cfg(test)]
 mod tests;

@@ -17,13 +17,15 @@ use proptest::prelude::*;
 
 use super::{Absolute, Evidence, Rule, of};
 
-const NOW: Timestamp = testing::NOW;
+pub(super) const NOW: Timestamp = testing::NOW;
 
 /// A metric source with fixed series, by metric and asset.
 #[derive(Default)]
-struct Shown {
+pub(super) struct Shown {
     series: BTreeMap<(String, String), Vec<Series>>,
     broken: bool,
+    /// Whether the series have no samples but those given. Otherwise each has one more, long before.
+    young: bool,
     asked: Mutex<Vec<MetricQuery>>,
 }
 
@@ -35,19 +37,36 @@ impl MetricSource for Shown {
             return Err("no connection".into());
         }
         let found = self.series.get(&(query.metric, query.asset.to_string()));
-        Ok(found.cloned().unwrap_or_default())
+        let mut found = found.cloned().unwrap_or_default();
+        for series in found.iter_mut().filter(|_| !self.young) {
+            let first = series
+                .samples
+                .iter()
+                .min_by(|one, other| one.0.cmp(&other.0));
+            let older = first.map(|(at, value)| (*at - 10.minutes(), *value));
+            series.samples.extend(older);
+        }
+        Ok(found)
     }
 }
 
 impl Shown {
-    fn with(mut self, metric: &str, asset: &str, series: Vec<Series>) -> Self {
+    /// A source whose series have no samples but those given.
+    pub(super) fn young() -> Self {
+        Self {
+            young: true,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn with(mut self, metric: &str, asset: &str, series: Vec<Series>) -> Self {
         self.series.insert((metric.into(), asset.into()), series);
         self
     }
 }
 
 /// Returns a series with one sample per second, the last one now.
-fn series(labels: &[(&str, &str)], values: &[f64]) -> Series {
+pub(super) fn series(labels: &[(&str, &str)], values: &[f64]) -> Series {
     let first = NOW - (values.len() as i64 - 1).seconds();
     let samples = values.iter().zip(0_i64..);
     Series {
@@ -61,11 +80,11 @@ fn series(labels: &[(&str, &str)], values: &[f64]) -> Series {
     }
 }
 
-fn code(code: &str, values: &[f64]) -> Series {
+pub(super) fn code(code: &str, values: &[f64]) -> Series {
     series(&[("code", code)], values)
 }
 
-fn errors() -> Rule {
+pub(super) fn errors() -> Rule {
     let requests = of("requests");
     Absolute::ratio("errors", requests.clone().beginning("code", "5"), requests)
         .at_most(0.1)
@@ -73,7 +92,7 @@ fn errors() -> Rule {
         .min_samples(3)
 }
 
-fn request(updated: &[&str], neighbours: &[&str]) -> HealthRequest {
+pub(super) fn request(updated: &[&str], neighbours: &[&str]) -> HealthRequest {
     let ids = |names: &[&str]| {
         let since = NOW - 60.seconds();
         let all = names.iter();
@@ -86,7 +105,7 @@ fn request(updated: &[&str], neighbours: &[&str]) -> HealthRequest {
         .reader(IncarnationReader::new(to))
 }
 
-fn judged(rule: Rule, shown: Shown, request: HealthRequest) -> Health {
+pub(super) fn judged(rule: Rule, shown: Shown, request: HealthRequest) -> Health {
     let health = block_on(rule.reading(Arc::new(shown)).validate(request)).unwrap();
     replayed(&health);
     health
@@ -342,11 +361,11 @@ fn a_counter_that_was_reset_goes_on_from_zero() {
 }
 
 /// The rise of a counter in each second.
-fn rises() -> impl Strategy<Value = Vec<u8>> {
+pub(super) fn rises() -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(0_u8..20, 2..12)
 }
 
-fn counter(label: &str, rises: &[u8]) -> Series {
+pub(super) fn counter(label: &str, rises: &[u8]) -> Series {
     let total = |upto: usize| rises[..=upto].iter().map(|rise| f64::from(*rise)).sum();
     let values: Vec<f64> = (0..rises.len()).map(total).collect();
     code(label, &values)

@@ -12,7 +12,8 @@ use plugin_sdk::{
 use prodspec_model::AssetId;
 
 use super::{
-    evidence::{Evidence, Kind, Role},
+    birth::{Births, LOOK_BACK, Start, matters},
+    evidence::{Counted, Evidence, Kind, Role},
     query::Of,
     rule::{Measure, Rule},
 };
@@ -106,17 +107,24 @@ impl Absolute {
     async fn look(&self, mut evidence: Evidence) -> Evidence {
         let read = match evidence.question.kind.clone() {
             Kind::Ratio { part, whole } if part.metric() == whole.metric() => {
-                let all = self.read(&whole, &evidence).await;
+                let all = self.count(&whole, &evidence).await;
                 all.map(|all| (chosen(&whole, all.clone()), chosen(&part, all)))
             }
             Kind::Ratio { part, whole } => {
                 let (whole_read, part_read) =
-                    future::join(self.read(&whole, &evidence), self.read(&part, &evidence)).await;
+                    future::join(self.count(&whole, &evidence), self.count(&part, &evidence)).await;
                 whole_read.and_then(|all| Ok((chosen(&whole, all), chosen(&part, part_read?))))
             }
-            Kind::Rate { of } | Kind::Value { of } => {
-                let all = self.read(&of, &evidence).await;
+            Kind::Rate { of } => {
+                let all = self.count(&of, &evidence).await;
                 all.map(|all| (chosen(&of, all), vec![]))
+            }
+            Kind::Value { of } => {
+                let all = self
+                    .read(&of, evidence.from, evidence.to, &evidence.asset)
+                    .await;
+                let all = all.map(|all| all.into_iter().map(|series| (series, Start::Sample)));
+                all.map(|all| (chosen(&of, all.collect()), vec![]))
             }
         };
         match read {
@@ -126,9 +134,33 @@ impl Absolute {
         evidence
     }
 
-    async fn read(&self, of: &Of, evidence: &Evidence) -> Result<Vec<Series>, BoxError> {
-        let query = of.ask(&evidence.asset, evidence.from, evidence.to);
-        self.source.read(query).await
+    /// Reads all series of a counter, and finds out how each begins in the window. A second query reads what was before
+    /// the window, because a series without samples in one query means that its process does not answer.
+    async fn count(&self, of: &Of, evidence: &Evidence) -> Result<Vec<Counted>, BoxError> {
+        let Evidence {
+            asset, from, to, ..
+        } = evidence;
+        let all = self.read(of, *from, *to, asset).await?;
+        let older = match matters(&all) {
+            true => {
+                self.read(of, window_start(*from, LOOK_BACK), *from, asset)
+                    .await?
+            }
+            false => Vec::new(),
+        };
+        let births = Births::of(&all, &older, (*from, *to));
+        let starts: Vec<Start> = all.iter().map(|series| births.start(series)).collect();
+        Ok(all.into_iter().zip(starts).collect())
+    }
+
+    async fn read(
+        &self,
+        of: &Of,
+        from: Timestamp,
+        to: Timestamp,
+        asset: &AssetId,
+    ) -> Result<Vec<Series>, BoxError> {
+        self.source.read(of.ask(asset, from, to)).await
     }
 
     fn finding(&self, evidence: &Evidence) -> Result<Finding, BoxError> {
@@ -208,7 +240,7 @@ fn window_start(now: Timestamp, over: std::time::Duration) -> Timestamp {
         .unwrap_or(Timestamp::MIN)
 }
 
-fn chosen(of: &Of, mut all: Vec<Series>) -> Vec<Series> {
-    all.retain(|series| of.takes(series));
+fn chosen(of: &Of, mut all: Vec<Counted>) -> Vec<Counted> {
+    all.retain(|(series, _)| of.takes(series));
     all
 }

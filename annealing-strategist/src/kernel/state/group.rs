@@ -1,9 +1,9 @@
 //! The policy group: its policy, the newest incarnation, and the heads that decide which assets it governs (R17).
 
 use plugin_sdk::{Cause, Pin};
-use prodspec_model::{AssetId, Digest, Incarnation, IncarnationNo, rollout::RolloutPolicy};
+use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo, rollout::RolloutPolicy};
 
-use crate::group::{Heads, governs, headed_by, policy_of};
+use crate::group::{Heads, governs, headed_by, members, policy_of};
 
 /// One policy group, as of the newest incarnation.
 #[derive(Debug)]
@@ -11,6 +11,8 @@ pub(in crate::kernel) struct Group {
     policy: AssetId,
     latest: Incarnation,
     head: Option<Incarnation>,
+    /// The policy asset of the newest incarnation that had it. `None`: none is known.
+    policy_asset: Option<Asset>,
     /// The heads of all groups, including this one's as the other groups see it.
     heads: Heads,
 }
@@ -22,10 +24,13 @@ impl Group {
         head: Option<Incarnation>,
         heads: Heads,
     ) -> Self {
+        let there = latest.asset(&policy);
+        let there = there.or_else(|| head.as_ref()?.asset(&policy));
         Self {
             policy,
             latest,
             head,
+            policy_asset: there,
             heads,
         }
     }
@@ -50,6 +55,9 @@ impl Group {
         let policy = |of: &Incarnation| of.asset(&self.policy).map(|asset| asset.digest());
         let changes = policy(&self.latest) != policy(&latest);
         self.latest = latest;
+        if let Some(there) = self.latest.asset(&self.policy) {
+            self.policy_asset = Some(there);
+        }
         changes
     }
 
@@ -102,9 +110,25 @@ impl Group {
         }
     }
 
-    /// Returns the policy at the newest incarnation. It is read at every use.
+    /// R17: the policy asset as it was before an edit removed it together with every reference to it. That edit is
+    /// rolled out by it, and ends the group. `None`: the newest incarnation has the policy asset or refers to it.
+    pub(in crate::kernel) fn removed_policy(&self) -> Option<&Asset> {
+        let gone = self.latest.asset(&self.policy).is_none();
+        let unnamed = || members(&self.policy, &self.latest).is_empty();
+        self.policy_asset.as_ref().filter(|_| gone && unnamed())
+    }
+
+    /// Takes in the policy asset that the last owner went by, unless the newest incarnation has it.
+    pub(in crate::kernel) fn recall_policy(&mut self, asset: Asset) {
+        if self.latest.asset(&self.policy).is_none() && asset.id() == self.policy {
+            self.policy_asset = Some(asset);
+        }
+    }
+
+    /// Returns the policy at the newest incarnation, or the [removed one](Self::removed_policy). It is read at every use.
     pub(in crate::kernel) fn rollout_policy(&self) -> Result<RolloutPolicy, String> {
-        let Some(asset) = self.latest.asset(&self.policy) else {
+        let there = self.latest.asset(&self.policy);
+        let Some(asset) = there.or_else(|| self.removed_policy().cloned()) else {
             return Err(format!(
                 "{} has no policy asset `{}`; restore it, or let its assets refer to another",
                 self.latest.id(),
@@ -130,7 +154,7 @@ mod tests {
         assert!(group.rollout_policy().is_ok());
         let second = seal(Some(&first), vec![thing("a", 2)], &[]);
         assert!(!group.take(second.clone()), "the policy is the same");
-        assert!(group.take(seal(Some(&second), Vec::new(), &[P])));
+        assert!(group.take(seal(Some(&second), vec![thing("a", 3)], &[P])));
         let missing = group.rollout_policy().unwrap_err();
         assert!(missing.contains("restore it"), "{missing}");
     }

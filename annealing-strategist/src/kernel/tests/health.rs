@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plugin_sdk::{HealthRequest, Judgement, Watched};
+use plugin_sdk::{HealthRequest, Judgement, Wait, Watched};
 use prodspec_model::{
     Asset, AssetRef,
     addons::{DependsOn, Edge, Need, RolloutPolicyRef, Turndown},
@@ -60,6 +60,27 @@ pub(super) fn r21_unknown_health_holds_and_is_flagged() {
     rig.health = Ok(Judgement::Healthy);
     rig.pass(2 * MINUTE);
     assert_eq!(rig.head(), Some(2));
+}
+
+#[test]
+fn r63_view_says_that_unknown_health_awaits_a_person_and_why() {
+    let mut rig = Rig::begun(canary(), &["a", "b"]);
+    rig.lag = Some(Duration::from_secs(1));
+    rig.health = Err("0 of at least 20 events".to_owned());
+    rig.pass(Duration::from_secs(610));
+    let view = rig.kernel.view(rig.now);
+    let says = |wait: &Wait| wait.why.contains("0 of at least 20 events");
+    assert!(view.waits.iter().any(says), "{:?}", view.waits);
+    assert_eq!(view.awaits_person, None, "it is not flagged yet");
+    rig.pass(60 * MINUTE);
+    let view = rig.kernel.view(rig.now);
+    let why = view.awaits_person.clone().unwrap();
+    assert!(why.contains("0 of at least 20 events"), "{why}");
+    assert!(why.contains("promote it or roll it back"), "{why}");
+    assert!(!view.is_on_hold());
+    rig.health = Ok(Judgement::Healthy);
+    rig.pass(2 * MINUTE);
+    assert_eq!(rig.kernel.view(rig.now).awaits_person, None);
 }
 
 #[test]

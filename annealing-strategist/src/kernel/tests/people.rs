@@ -47,8 +47,25 @@ fn after(command: Command) -> Rig {
 fn commands_that_do_not_fit_are_refused_with_a_sentence() {
     use Command::{Abort, Pause, Promote, Resume, Retry, RollBack};
     assert_eq!(refused(|| Rig::settled(canary(), vec![thing("a", 1)])), ALL);
-    assert_eq!(refused(running), [Resume, Retry]);
+    assert_eq!(refused(running), [Resume, Promote, Retry]);
+    let settled = || {
+        let mut rig = running();
+        rig.settle("a");
+        rig
+    };
+    assert_eq!(refused(settled), [Resume, Retry]);
     assert_eq!(refused(|| after(Pause)), [Pause, Promote, Retry]);
+    let held = || {
+        let hold = Some("wait".into());
+        let policy = RolloutPolicy { hold, ..canary() };
+        Rig::begun(policy, &["a", "b"])
+    };
+    assert_eq!(refused(held), [Resume, Promote, Retry, RollBack]);
+    let why = held().tell(RollBack).unwrap_err().to_string();
+    assert!(
+        why.contains("moved no target") && why.contains("abort"),
+        "{why}"
+    );
     assert_eq!(refused(|| after(Abort)), [Pause, Resume, Promote, Abort]);
     assert_eq!(
         refused(|| after(RollBack)),

@@ -9,7 +9,7 @@ use prodspec_model::{
     rollout::{Canary, OnUnhealthy, RolloutPolicy},
 };
 
-use super::rig::{Rig, id, of_group, seal, thing};
+use super::rig::{P, Rig, id, of_group, seal, thing};
 use crate::{
     kernel::{Command, Effects, Event},
     record::State,
@@ -38,6 +38,76 @@ pub(super) fn r17_governed_assets_never_follow_latest_before_their_turn() {
     assert_eq!((rig.head(), rig.state()), (Some(2), &State::Completed));
     assert!(rig.plane.pins.is_empty());
     assert!(rig.plane.rows.is_empty());
+}
+
+/// A rig whose newest edit removes the policy together with every reference to it, and grows all assets.
+fn policy_removed() -> Rig {
+    let assets = ["a", "b", "c"].map(|name| thing(name, 1));
+    let mut rig = Rig::settled(RolloutPolicy::default(), assets.into());
+    // The head does not follow this edit of the policy.
+    rig.swap(canary());
+    rig.pass(Duration::from_secs(60));
+    rig.lag = None;
+    let bare = ["a", "b", "c"].map(|name| of_group(None, name, 2).build().unwrap());
+    rig.edit(bare.into(), &[P]);
+    rig.run();
+    rig
+}
+
+#[test]
+fn r17_policy_removed_with_its_references_is_rolled_out_by_itself_and_ends_the_group() {
+    for crashes in [false, true] {
+        let mut rig = policy_removed();
+        if crashes {
+            rig.crash();
+            rig.run();
+        }
+        assert_eq!(rig.at(3), ["a"], "the canary of the removed policy");
+        rig.settle("a");
+        rig.pass(Duration::from_secs(500));
+        assert_eq!(rig.at(3), ["a"], "it bakes");
+        if crashes {
+            rig.crash();
+        }
+        rig.lag = Some(Duration::from_secs(1));
+        rig.pass(HOUR);
+        assert_eq!((rig.head(), rig.state()), (Some(3), &State::Completed));
+        assert!(rig.plane.pins.is_empty(), "no pin outlives the group");
+        assert!(rig.plane.rows.is_empty());
+        let b = of_group(None, "b", 3).build().unwrap();
+        rig.edit(vec![b], &[]);
+        rig.pass(HOUR);
+        assert_eq!(
+            rig.rollouts(),
+            2,
+            "its assets follow the newest incarnation"
+        );
+    }
+}
+
+#[test]
+fn r22_removal_of_a_policy_that_fails_is_rolled_back_by_that_policy() {
+    let mut rig = policy_removed();
+    rig.health = Ok(Judgement::Unhealthy);
+    rig.settle("a");
+    rig.lag = Some(Duration::from_secs(1));
+    rig.pass(HOUR);
+    assert_eq!(rig.state().word(), "rolled back");
+    assert_eq!(rig.pin("b"), Pin::Default);
+}
+
+#[test]
+fn r17_policy_that_is_still_named_is_waited_for() {
+    let assets = ["a", "b"].map(|name| thing(name, 1));
+    let mut rig = Rig::settled(canary(), assets.into());
+    rig.edit(vec![thing("a", 2)], &[P]);
+    rig.pass(HOUR);
+    assert!(rig.at(2).is_empty());
+    let why = format!("{:?}", rig.view().waits);
+    assert!(why.contains("restore it"), "{why}");
+    assert!(rig.tell(Command::RollBack).is_err(), "it has moved nothing");
+    rig.tell(Command::Abort).unwrap();
+    assert_eq!(rig.state().word(), "stopped");
 }
 
 #[test]

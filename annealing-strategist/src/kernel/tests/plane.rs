@@ -413,8 +413,11 @@ impl Plane {
     /// An operator or a check holds the push of an asset.
     pub(super) fn hold(&mut self, id: &AssetId, because: &str) {
         let mut state = out_of_sync(self.now, &[]);
-        if let SyncState::OutOfSync { why, .. } = &mut state {
-            *why = Some(because.to_owned());
+        if let SyncState::OutOfSync {
+            why, awaits_person, ..
+        } = &mut state
+        {
+            (*why, *awaits_person) = (Some(because.to_owned()), true);
         }
         self.found.insert(id.clone(), state);
         self.tell(id);
@@ -442,5 +445,6 @@ fn out_of_sync(since: Timestamp, waits_for: &[&AssetId]) -> SyncState {
         since,
         waits_for: waits_for.iter().copied().cloned().collect(),
         why: None,
+        awaits_person: false,
     }
 }

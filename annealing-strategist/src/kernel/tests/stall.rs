@@ -171,6 +171,14 @@ fn r63_held_target_is_shown_with_the_reason() {
     );
     let said = |wait: &plugin_sdk::Wait| wait.why.contains("a (waits for paused by me: seen)");
     assert!(view.waits.iter().any(said), "{:?}", view.waits);
+    let why = view.awaits_person.unwrap();
+    assert_eq!(why, "a: paused by me: seen");
+    rig.plane.hold(&id("b"), "approve change 7");
+    rig.run();
+    let why = rig.view().awaits_person.unwrap();
+    assert!(why.ends_with("and 1 more targets"), "{why}");
     rig.settle("a");
-    assert!(rig.view().held.is_empty());
+    rig.settle("b");
+    let view = rig.view();
+    assert!(view.held.is_empty() && view.awaits_person.is_none());
 }

@@ -196,7 +196,7 @@ fn r27_every_wait_is_named() {
     assert_eq!(pause.next_look, Some(pause.since + Duration::from_secs(60)));
     assert_eq!(
         (&call.what, &*call.why),
-        (&WaitFor::Call, "an answer to attempt 1")
+        (&WaitFor::Call, "attempt 1, which is running")
     );
 }
 

@@ -13,7 +13,9 @@ fn r30_skip_ends_an_action_that_is_not_in_flight_and_is_refused_otherwise() {
     };
     assert_eq!(
         refused(&mut world, Say::skip("load", "done")),
-        format!("skip load with done does not fit {id} now: load waits: an answer to attempt 1")
+        format!(
+            "skip load with done does not fit {id} now: load waits: attempt 1, which is running"
+        )
     );
     assert!(refused(&mut world, Say::skip("publish", "done")).contains("waits for nothing"));
     world.answer("load", transient());

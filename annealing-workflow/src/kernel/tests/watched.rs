@@ -169,5 +169,6 @@ pub(super) fn out_of_sync(since: jiff::Timestamp) -> SyncState {
         since,
         waits_for: Vec::new(),
         why: None,
+        awaits_person: false,
     }
 }

@@ -34,7 +34,9 @@ fn r30_answer_of_a_person_chooses_an_option_and_one_that_does_not_fit_is_refused
     world.sync();
     assert_eq!(
         refused(&mut world, answer("open", "yes")),
-        format!("answer open with yes does not fit {id} now: open waits: an answer to attempt 1")
+        format!(
+            "answer open with yes does not fit {id} now: open waits: attempt 1, which is running"
+        )
     );
     world.answer("open", done());
     assert_eq!(world.outcome("w", "1"), Some(Outcome::Succeeded));

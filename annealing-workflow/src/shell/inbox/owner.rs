@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use control_plane_runtime::Runtime;
+use control_plane_runtime::{Outage, Runtime};
 use control_plane_store::{
     Batch, CommitError, Error, Key, Version, Versioned, Write, owner,
     record::{self, Record, Rewrites, Stored},
@@ -56,6 +56,7 @@ pub(in crate::shell) async fn read<R: Runtime>(
         unsent: BTreeSet::new(),
         unreadable: BTreeSet::new(),
     };
+    let mut outage = Outage::default();
     loop {
         let mut read = reader.scan().await;
         if read.is_ok() && remove <= workflows.runtime.now().mono {
@@ -63,10 +64,16 @@ pub(in crate::shell) async fn read<R: Runtime>(
             read = reader.old_answers().await;
         }
         if let Err(error) = read {
-            tracing::warn!(partition = %workflows.partition, %error, "failed to read the inbox of the workflows; reading it again in 5 s");
+            if outage.failed(workflows.runtime.now().mono) {
+                tracing::warn!(partition = %workflows.partition, %error, "failed to read the inbox of the workflows; reading it again every 5 s");
+            }
             workflows.runtime.sleep(SCAN).await;
             continue;
         }
+        outage.over(
+            workflows.runtime.now().mono,
+            "reading the inbox of the workflows",
+        );
         let scan = workflows.runtime.sleep(SCAN);
         futures::select_biased! {
             hint = hints.next().fuse() => if hint.is_none() {

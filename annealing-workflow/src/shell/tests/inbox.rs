@@ -146,12 +146,13 @@ async fn r30_command_that_no_owner_takes_is_withdrawn_and_changes_nothing() {
     let error = given.unwrap_err();
     assert!(matches!(error, AskError::Withdrawn { .. }), "{error}");
     assert_eq!(waiting(&store).await, (0, 0));
-    // The next owner reads the store as it was before that: between are the commits of the ownership and its fence.
+    // The next owner, another process, reads states that are as old as they may be.
+    let owner = Arc::new(store.other());
     store.set_faults(|op| match op {
         control_plane_store::memory::Op::Read => Some(Fault::Stale(3)),
         _ => None,
     });
-    owning(&store, with(&press), async |handle| {
+    owning(&owner, with(&press), async |handle| {
         TokioRuntime::current().sleep(SOON).await;
         store.heal();
         let stale = store.counts()["stale_read"];

@@ -2,49 +2,31 @@
 
 use std::collections::BTreeMap;
 
-use control_plane_store::{
-    Write,
-    memory::{Fault, Op, Rates},
-};
+use control_plane_store::memory::{Fault, Op, Rates};
 use futures::future::join_all;
 
 use super::{inbox::standby, *};
 
 const COMMANDS: usize = 12;
 
-/// Faults of the store. A read shows at least what its own process has committed, as a takeover relies on.
+/// Faults of the store.
 fn faults(seed: u64) -> impl FnMut(Op<'_>) -> Option<Fault> + Send + 'static {
     let rates = Rates {
         unavailable: 50_000,
         unknown: 100_000,
         stale: 300_000,
+        left_behind: 30_000,
         drop_hint: 300_000,
         repeat_hint: 200_000,
         ..Rates::default()
     };
-    let mut draw = rates.seeded(seed);
-    // Commits of the lane since its fence.
-    let mut since = 0;
-    move |op| {
-        if let Op::Commit(batch) = op {
-            let puts = |kind: &str| {
-                batch.writes.iter().any(
-                    |write| matches!(write, Write::Put(key, _) if key.as_str().starts_with(kind)),
-                )
-            };
-            if puts("workflow-fence/") {
-                since = 0;
-            }
-            since += u64::from(puts("workflow-step/"));
-        }
-        draw(op).filter(|fault| !matches!(fault, Fault::Stale(behind) if *behind > since))
-    }
+    rates.seeded(seed)
 }
 
 /// What callers have been told of their starts, by input, and how many executions there are with that input.
 async fn history(seed: u64) -> Vec<(Result<Started, AskError>, usize)> {
     let (store, press) = (Arc::new(MemoryStore::new()), Press::default());
-    let inbox = standby(&store, &press);
+    let inbox = standby(&Arc::new(store.other()), &press);
     store.set_faults(faults(seed));
     let callers = join_all((0..COMMANDS).map(|n| {
         let (inbox, runtime) = (inbox.clone(), TokioRuntime::current());
@@ -81,8 +63,9 @@ async fn history(seed: u64) -> Vec<(Result<Started, AskError>, usize)> {
     told.into_iter().zip(counts).collect()
 }
 
-/// Owns the partition for some time, if the store lets it.
-async fn owned(store: &Arc<MemoryStore>, press: &Press, time: Duration) {
+/// Owns the partition for some time as a process of its own, if the store lets it.
+async fn owned(store: &MemoryStore, press: &Press, time: Duration) {
+    let store = Arc::new(store.other());
     let partition: prodspec_model::PartitionId = "test".parse().unwrap();
     let batch = Batch::new().put(owner::key(&partition), "me");
     let Ok(token) = store.commit(batch).await else {

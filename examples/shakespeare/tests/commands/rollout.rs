@@ -11,7 +11,7 @@ use testbed::testing::{Background, Shell};
 use crate::{PROGRAM, a_manifest_that_bakes_fast, me, shell};
 
 #[test]
-fn rollout_is_followed_line_by_line_and_obeys_commands() {
+fn rollout_is_shown_and_obeys_commands() {
     let town = shell();
     let (manifest, fast) = a_manifest_that_bakes_fast(&town);
     let (plane, mut lines) = town.run();
@@ -34,7 +34,7 @@ fn rollout_is_followed_line_by_line_and_obeys_commands() {
 }
 
 #[test]
-fn rollout_is_followed_over_a_restart_of_the_control_plane() {
+fn rollout_is_shown_once_and_awaited_over_a_restart_of_the_control_plane() {
     let town = shell();
     let (manifest, fast) = a_manifest_that_bakes_fast(&town);
     let (plane, mut lines) = town.run();
@@ -48,25 +48,37 @@ fn rollout_is_followed_over_a_restart_of_the_control_plane() {
     )
     .unwrap();
     town.until(&["rollout", "pause"]);
-    let follower = Command::new(PROGRAM)
+    // The output is no terminal: asking ends, although the rollout goes on.
+    let shown = town.say(&["rollout"]);
+    assert!(
+        shown.good && shown.text.contains("rollout 2 paused"),
+        "{}",
+        shown.text
+    );
+    let waiter = Command::new(PROGRAM)
         .arg("--state")
         .arg(town.state())
-        .arg("rollout")
+        .args(["rollout", "wait"])
         .stdout(Stdio::piped())
         .spawn();
-    let mut follower = Background(follower.unwrap());
-    let mut said = BufReader::new(follower.0.stdout.take().unwrap()).lines();
-    assert!(said.any(|line| line.unwrap().contains("rollout 2 paused")));
+    let mut waiter = Background(waiter.unwrap());
+    let mut said = BufReader::new(waiter.0.stdout.take().unwrap()).lines();
+    let first = said.next().unwrap().unwrap();
+    assert!(first.starts_with("waits for rollout 2 paused"), "{first}");
     drop(plane);
     reader.join().unwrap();
     let (plane, lines) = town.run();
     let _plane = Background(plane);
-    let reader = std::thread::spawn(move || lines.count());
+    let reader = std::thread::spawn(move || lines.collect::<Vec<_>>());
     town.until(&["rollout", "resume"]);
-    let last = said.any(|line| line.unwrap().contains("rollout 2 completed, @1 to @2"));
-    assert!(last && follower.0.wait().unwrap().success());
+    let last = said.map(Result::unwrap).last();
+    assert_eq!(last.as_deref(), Some("rollout 2 completed"));
+    assert!(waiter.0.wait().unwrap().success());
     assert!(town.say(&["down"]).good);
-    reader.join().unwrap();
+    let lines = reader.join().unwrap();
+    let told = |text: &str| lines.iter().filter(|line| line.contains(text)).count();
+    assert_eq!(told("goes on: rollout 2 "), 1, "{lines:?}");
+    assert_eq!(told("began with"), 0, "nothing is told again: {lines:?}");
 }
 
 fn rollout_is_paused_resumed_and_followed_to_its_end(town: &Shell) {
@@ -75,7 +87,10 @@ fn rollout_is_paused_resumed_and_followed_to_its_end(town: &Shell) {
     assert!(said.contains("rollout 2 paused, "), "{said}");
     let paused = format!("paused ({} as jane: lunch)", me());
     assert!(said.contains(&paused), "{said}");
-    assert!(town.say(&["status"]).text.contains("rollout 2 paused"));
+    let status = town.say(&["status"]).text;
+    assert!(status.contains("rollout 2 paused"), "{status}");
+    let awaits = format!("waits for a command: paused by {} as jane: lunch", me());
+    assert!(status.contains(&awaits), "{status}");
     assert!(
         town.say(&["explain", "job/us"])
             .text
@@ -94,10 +109,12 @@ fn rollout_is_paused_resumed_and_followed_to_its_end(town: &Shell) {
         waited.text
     );
     assert!(town.say(&["rollout", "resume"]).good);
+    let waited = town.say(&["rollout", "wait", "--within", "20"]);
+    assert!(waited.good, "{}", waited.text);
     let followed = town.say(&["rollout"]);
     assert!(followed.good, "{}", followed.text);
     for line in [
-        "eu before us: ",
+        "  us, canary",
         "errors: job/eu: 0.0000, at most 0.02",
         "rollout 2 completed, @1 to @2",
     ] {
@@ -113,14 +130,8 @@ fn rollout_is_rolled_back_retried_and_aborted(town: &Shell) {
         waited.text
     );
     town.until(&["rollout", "rollback", "--who", "jane", "--why", "wrong day"]);
-    let followed = town.say(&["rollout"]).text;
-    assert!(
-        followed.contains(&format!(
-            "rollout 3 rolled back: {} as jane says: wrong day",
-            me()
-        )),
-        "{followed}"
-    );
+    let back = format!("rollout 3 rolled back: {} as jane says: wrong day", me());
+    town.sees(&["rollout"], &back);
     let ended = town.say(&["rollout", "wait"]);
     assert!(
         !ended.good

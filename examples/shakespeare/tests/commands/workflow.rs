@@ -33,11 +33,11 @@ fn season_is_started_explained_answered_and_restarted() {
     let waits = [
         "go           waiting",
         "undo-posters",
-        "does not begin",
+        "do not begin: --all says why",
         "posters: printed",
         &format!("cause      {id} go: a person answers"),
     ];
-    explains(&town, id, &waits);
+    explains_live(&town, id, &waits);
     let answer = ["workflow", "answer", id, "go", "no", "--why", "it rains"];
     assert!(town.say(&answer).good);
     town.sees(&["workflow", "explain", id], &format!("{id} failed"));
@@ -165,12 +165,20 @@ fn is_listed_by_workflow_and_label(town: &Shell, id: &str) {
     }
 }
 
+/// As [`explains`], of an execution with machines that do not begin: `--all` says why.
+fn explains_live(town: &Shell, id: &str, words: &[&str]) {
+    explains(town, id, words);
+    let whole = town.say(&["workflow", "explain", id, "--all"]).text;
+    assert!(whole.contains("    does not begin: "), "{whole}");
+}
+
 /// Checks that the explanation of an execution has these words.
 fn explains(town: &Shell, id: &str, words: &[&str]) {
     let explained = town.say(&["workflow", "explain", id]).text;
     for words in words {
         assert!(explained.contains(words), "{words}: {explained}");
     }
+    assert!(!explained.contains("does not begin: "), "{explained}");
 }
 
 #[test]

@@ -101,12 +101,18 @@ fn overridden(word: &SealOverride) -> String {
     )
 }
 
-/// Returns lines about a policy group: why its rollout waits for an operator, its held assets and its left-out assets.
+/// Returns lines about a policy group: what its rollout waits for, whether an operator has to act, its held assets and
+/// its left-out assets.
 fn group(group: &GroupStatus) -> Vec<String> {
     let policy = &group.policy;
-    let awaits = group.awaits_person.iter();
-    let awaits = awaits.map(|why| format!("held       rollout of {policy}: {why}"));
-    let mut lines: Vec<String> = awaits.collect();
+    let waits = group.waits.iter();
+    let waits = waits.map(|why| format!("waits      rollout of {policy}: {why}"));
+    let mut lines: Vec<String> = waits.collect();
+    if let Some(why) = &group.awaits_person {
+        lines.push(format!(
+            "operator   rollout of {policy} waits for a command: {why} (`rollout` shows all of it)"
+        ));
+    }
     lines.extend(group.held.iter().map(held));
     if group.left_out.many > 0 {
         let names = some(&group.left_out);
@@ -133,6 +139,12 @@ fn by_name(enforcement: &enforcer::Status) -> Vec<String> {
     for name in &enforcement.open_breakers {
         lines.push(format!(
             "breaker    {name}: its plugin keeps failing, calls to it are held back; inspect the plugin"
+        ));
+    }
+    if enforcement.contested.many > 0 {
+        let names = some(&enforcement.contested);
+        lines.push(format!(
+            "contested  {names}: changed again after each repair; look for another control plane, program or person that changes it"
         ));
     }
     for orphan in &enforcement.orphans {
@@ -358,7 +370,7 @@ fn waits(waiting: &Waiting) -> Vec<String> {
             let said = |delay: &Delay| format!("  {}: {}", delay.check, delay.reason);
             delays.iter().map(said).collect()
         }
-        Waiting::Failure(why) | Waiting::Operator(why) => one(why),
+        Waiting::Failure(why) | Waiting::NotConverging(why) | Waiting::Operator(why) => one(why),
         Waiting::Others { why, by } => {
             let behind = by.iter().map(|other| format!("  behind {other}"));
             one(why).into_iter().chain(behind).collect()

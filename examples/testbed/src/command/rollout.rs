@@ -1,21 +1,24 @@
-//! `rollout`: shows the rollout, live in a terminal and line by line elsewhere, and passes on commands of operators.
+//! `rollout`: shows the rollout, live in a terminal and once elsewhere, waits for its end, and passes on commands of
+//! operators.
 
 use std::time::Duration;
 
 use control_plane::{
     model::AssetId,
     sdk::{Judgement, Progress, Target, Until, Wait},
-    strategist::{Command, Entry, Rollout, State, View},
+    strategist::{Command, Entry, GroupOutcome, Rollout, State, View},
 };
-
 use tokio::time::Instant;
 
 use super::tell::{self, Signed};
 use crate::{
-    control::{Rolling, Word, client::Control},
+    control::{
+        Rolling, Word,
+        client::{Control, Error},
+    },
     place::Place,
     program::{Failure, Several},
-    voice::{Screen, is_watched, say, say_all, say_json},
+    voice::{Screen, is_watched, say_all, say_json},
 };
 
 /// Maximum of `rollout wait --within`, in seconds: one day.
@@ -24,7 +27,7 @@ const LONGEST_WAIT: u64 = 24 * 3600;
 const REST: Duration = Duration::from_millis(300);
 /// Without an answer for this long, the live view warns that its content may be out of date.
 const SILENT: Duration = Duration::from_secs(3);
-/// Without an answer for this long, following a rollout fails. A restart takes less time.
+/// Without a control plane for this long, waiting for a rollout fails. A restart takes less time.
 const GONE: Duration = Duration::from_secs(60);
 /// Maximum number of history entries shown per rollout.
 const RECENT: usize = 12;
@@ -37,7 +40,7 @@ const EARLIER: usize = 5;
 /// The subcommands of `rollout`: to show it, to wait for it, and the operator's commands.
 #[derive(Debug, Clone, clap::Subcommand)]
 pub enum Verb {
-    /// Show the rollout: live in a terminal until Ctrl-C, elsewhere a line for each change until the rollout is over.
+    /// Show the rollout: live in a terminal until Ctrl-C, elsewhere once. `wait` waits for its end.
     Status {
         /// Print everything once, as JSON.
         #[arg(long)]
@@ -87,8 +90,11 @@ pub(super) async fn rollout(place: &Place, verb: Option<Verb>) -> Result<(), Fai
 }
 
 async fn wait_for_end(place: &Place, within: u64) -> Result<(), Failure> {
-    let within = Duration::from_secs(within);
-    let rested = Control::find(place).await?.rolled_out(within).await?;
+    let now = Control::find(place).await?.rollouts().await?;
+    let live = now.iter().map(|rolling| &rolling.view);
+    let live = live.filter(|view| view.live).map(summary);
+    say_all(live.map(|summary| format!("waits for {summary}")));
+    let rested = rolled_out(place, Duration::from_secs(within)).await?;
     let ended = rested.rollout.as_ref().map(outcome);
     let mut lines: Vec<String> = ended.into_iter().collect();
     lines.extend(rested.left_out.iter().map(left_out));
@@ -110,17 +116,44 @@ async fn wait_for_end(place: &Place, within: u64) -> Result<(), Failure> {
     }
 }
 
+/// Waits for the end of the rollout, also over a restart of the control plane that answered last.
+async fn rolled_out(place: &Place, within: Duration) -> Result<GroupOutcome, Error> {
+    let deadline = Instant::now() + within;
+    let mut lost: Option<Instant> = None;
+    loop {
+        // The control plane counts in seconds: the last one is not cut off.
+        let left = deadline.saturating_duration_since(Instant::now());
+        let left = Duration::from_secs(left.as_secs() + u64::from(left.subsec_nanos() > 0));
+        let asked = match Control::find(place).await {
+            Ok(control) => control.rolled_out(left).await,
+            Err(error) => Err(error),
+        };
+        let error = match asked {
+            Ok(rested) => return Ok(rested),
+            Err(error @ (Error::NotRunning(_) | Error::Garbled { .. })) => {
+                lost.get_or_insert_with(Instant::now);
+                error
+            }
+            // After a restart, the control plane refuses questions until it owns the partition.
+            Err(error) => error,
+        };
+        let returns = lost.is_some_and(|since| since.elapsed() < GONE);
+        if !returns || Instant::now() >= deadline {
+            return Err(error);
+        }
+        tokio::time::sleep(REST).await;
+    }
+}
+
 async fn status(place: &Place, json: bool, once: bool) -> Result<(), Failure> {
     let control = Control::find(place).await?;
     let rolling = control.rollouts().await?;
     if json {
         say_json(&rolling)?;
-    } else if once {
-        say_all(lines(&rolling));
-    } else if is_watched() {
+    } else if is_watched() && !once {
         live(place, control, rolling).await?;
     } else {
-        log(place, control, rolling).await?;
+        say_all(lines(&rolling));
     }
     Ok(())
 }
@@ -152,32 +185,6 @@ async fn live(
                 control = Control::find(place).await.unwrap_or(control);
             }
             Err(late) => unheard = late.to_string(),
-        }
-    }
-}
-
-/// Prints each new line until no rollout is under way. Reconnects after a restart of the control plane.
-async fn log(
-    place: &Place,
-    mut control: Control,
-    mut rolling: Vec<Rolling>,
-) -> Result<(), Failure> {
-    let mut said = Vec::new();
-    let mut heard = Instant::now();
-    loop {
-        let now = lines(&rolling);
-        for line in now.iter().filter(|line| !said.contains(*line)) {
-            say(line);
-        }
-        said = now;
-        if !rolling.iter().any(|rolling| rolling.view.live) {
-            return Ok(());
-        }
-        tokio::time::sleep(REST).await;
-        match control.rollouts().await {
-            Ok(news) => (rolling, heard) = (news, Instant::now()),
-            Err(error) if heard.elapsed() > GONE => return Err(error.into()),
-            Err(_) => control = Control::find(place).await.unwrap_or(control),
         }
     }
 }

@@ -1,17 +1,20 @@
 //! `run`: the control plane. It starts the service, repairs it and follows edits of the manifest until it is stopped.
 
-use std::{fmt::Display, time::Duration};
+use std::{collections::BTreeMap, fmt::Display, time::Duration};
 
 use control_plane::{
     Handle,
-    prelude::{Problems, Settle, SqliteStore},
-    strategist::Entry,
+    model::AssetId,
+    prelude::{Problems, Settle, SqliteStore, Timestamp},
+    sdk::RolloutId,
+    strategist::View,
 };
 
-use super::running;
+use super::{rollout::summary, running};
 use crate::{
     control::{Server, Stop},
     place::Place,
+    production::clock::now_micros,
     program::{Failure, called, signalled, this_program},
     service::Service,
     voice::{say, say_all},
@@ -31,12 +34,14 @@ pub(super) async fn run<S: Service>(mut place: Place) -> Result<(), Failure> {
     let fresh = place.prepare(S::MANIFEST)?;
     let store = SqliteStore::open(place.store())?;
     let plane = S::plane(&place, this_program()?, store)?;
-    greet(&place, fresh);
+    greet(&place, fresh, S::TRY);
+    let started = now_micros();
+    let started = Timestamp::from_microsecond(started.cast_signed()).unwrap_or(Timestamp::MIN);
     let (handle, stop) = (plane.handle(), Stop::new());
     let server = Server::start(&place, handle.clone(), stop.clone(), S::POLICY.parse()?)?;
     let tellers = [
         tokio::spawn(tell_news(place.clone(), handle.clone())),
-        tokio::spawn(tell_rollouts(handle)),
+        tokio::spawn(tell_rollouts(handle, started)),
     ];
     let stopping = stop.clone();
     tokio::spawn(async move {
@@ -63,7 +68,7 @@ pub(super) async fn run<S: Service>(mut place: Place) -> Result<(), Failure> {
     Ok(ended?)
 }
 
-fn greet(place: &Place, fresh: bool) {
+fn greet(place: &Place, fresh: bool, edits: &[&str]) {
     let (me, state) = (called(), place.dir().display());
     let manifest = place.manifest();
     let manifest = manifest.display();
@@ -71,14 +76,17 @@ fn greet(place: &Place, fresh: bool) {
         say(format_args!("wrote a default manifest: {manifest}"));
     }
     say(format_args!(
-        "keeping production equal to {manifest}. Try it: edit the manifest, or kill a process of the service."
+        "keeping production equal to {manifest}. Edit it and save it:"
     ));
+    say_all(edits.iter().map(|edit| format!("  edit     {edit}")));
+    say("and beside it, in another terminal:");
     let verb =
         |verb: &str, what: &str| say(format_args!("  {verb:<8} {me} --state {state} {what}"));
     verb("ask", "status | plan | explain [ASSET] | check FILE");
-    let slowly =
-        "rollout: a new version rolls out slowly, and rolls back if it answers with errors";
-    verb("follow", slowly);
+    verb(
+        "follow",
+        "rollout: what the rollout does, and what it waits for",
+    );
     verb(
         "load",
         "load: sends requests; without requests, the health of a version is unknown",
@@ -123,24 +131,45 @@ async fn tell_news(place: Place, handle: Handle) {
     }
 }
 
-/// Prints each new entry in the history of a rollout once.
-async fn tell_rollouts(handle: Handle) {
-    let mut told = None;
+/// Prints each entry in the history of a rollout once, if it was made since this process started. Of a rollout that an
+/// earlier process began, the present state is printed instead.
+async fn tell_rollouts(handle: Handle, started: Timestamp) {
+    let mut told = BTreeMap::new();
     loop {
         // An error means that no rollout runs in this process for now, for instance because it is not the owner.
         for view in handle.rollouts().await.unwrap_or_default() {
-            let Some(rollout) = view.rollout else {
-                continue;
-            };
-            let news = |entry: &&Entry| Some((rollout.id, entry.at)) > told;
-            for entry in rollout.history.iter().filter(news) {
-                say(format_args!("{}: {}", rollout.id, entry.what));
-            }
-            let last = rollout.history.last().map(|entry| (rollout.id, entry.at));
-            told = told.max(last);
+            say_all(news(&view, started, &mut told));
         }
         tokio::time::sleep(REST).await;
     }
+}
+
+/// The rollout and the time of the newest entry that was printed, by policy group.
+type Told = BTreeMap<AssetId, (RolloutId, Timestamp)>;
+
+/// Returns the lines about a policy group that were not printed yet.
+fn news(view: &View, started: Timestamp, told: &mut Told) -> Vec<String> {
+    let Some(rollout) = &view.rollout else {
+        return Vec::new();
+    };
+    let id = rollout.id;
+    let mut lines = Vec::new();
+    let last = told.entry(view.policy.clone()).or_insert_with(|| {
+        let known = rollout.history.iter().filter(|entry| entry.at < started);
+        let known = known.map(|entry| entry.at).max();
+        if known.is_some() && view.live {
+            lines.push(format!("goes on: {}", summary(view)));
+        }
+        known.map_or((RolloutId(0), started), |at| (id, at))
+    });
+    for entry in &rollout.history {
+        if (id, entry.at) > *last {
+            lines.push(format!("{id}: {}", entry.what));
+        }
+    }
+    let newest = rollout.history.last().map(|entry| (id, entry.at));
+    *last = newest.map_or(*last, |newest| newest.max(*last));
+    lines
 }
 
 async fn follow(
@@ -154,6 +183,11 @@ async fn follow(
             say(format_args!("production matches {id}"));
             if let Some(address) = running::front_door(&place).await {
                 say(format_args!("  try      curl http://{address}/"));
+            }
+            if let Some((name, pid)) = running::a_cell(&place) {
+                say(format_args!(
+                    "  try      kill -9 {pid}: cell {name} and its tasks end; all of it is started again"
+                ));
             }
         }
         Err(error) => say(format_args!("production does not match {id} yet: {error}")),

@@ -5,6 +5,7 @@ use std::{fmt::Write, net::SocketAddr};
 
 use crate::{
     place::Place,
+    processes,
     production::{GLOBAL_CELL, api::Caller, client::Cell},
 };
 
@@ -41,6 +42,17 @@ async fn cell_line(cell: &Cell) -> String {
         let _ = write!(line, ", balancer http://{}/", balancer.address);
     }
     line
+}
+
+/// Returns the name and the process of a cell with tasks; none if none is running.
+pub(super) fn a_cell(place: &Place) -> Option<(String, u32)> {
+    let names = place.cell_names().ok()?.into_iter();
+    let mut cells = names.filter(|name| name != GLOBAL_CELL).filter_map(|name| {
+        let dir = place.cell(&name).canonicalize().ok()?;
+        let pid = processes::cell(&name, &dir)?;
+        Some((name, pid))
+    });
+    cells.next()
 }
 
 /// Returns the address of the global balancer; none if it is not running.

@@ -33,11 +33,14 @@ pub enum Verb {
     Start(Begin),
     /// List the live executions in the order of their starts, and what each of them waits for.
     List(List),
-    /// Show an execution, live or ended: its machines, what each of them waits for and why others do not begin, the log, and
-    /// the causes of its waits, followed through other executions, assets and rollouts.
+    /// Show an execution, live or ended: its machines with what they run or wait for, the log, and the causes of its waits,
+    /// followed through other executions, assets and rollouts.
     Explain {
         /// Id of the execution, such as `season-0000000001`.
         id: ExecutionId,
+        /// Also print why the actions of the other machines do not begin.
+        #[arg(long)]
+        all: bool,
         /// Print everything as JSON.
         #[arg(long)]
         json: bool,
@@ -218,7 +221,7 @@ pub(super) async fn workflow(place: &Place, verb: Verb) -> Result<(), Failure> {
     let (id, word, signed) = match verb {
         Verb::Start(wanted) => return begin(place, wanted).await,
         Verb::List(wanted) => return list(place, wanted).await,
-        Verb::Explain { id, json } => return explain(place, &id, json).await,
+        Verb::Explain { id, all, json } => return explain(place, &id, all, json).await,
         Verb::Answer {
             id,
             machine,
@@ -345,7 +348,7 @@ async fn list(place: &Place, wanted: List) -> Result<(), Failure> {
     Ok(say_list(&all, json, none("no execution is live"), lines)?)
 }
 
-async fn explain(place: &Place, id: &ExecutionId, json: bool) -> Result<(), Failure> {
+async fn explain(place: &Place, id: &ExecutionId, all: bool, json: bool) -> Result<(), Failure> {
     let shown = Control::find(place).await?.execution(id).await?;
     if json {
         say_json(&shown)?;
@@ -357,7 +360,7 @@ async fn explain(place: &Place, id: &ExecutionId, json: bool) -> Result<(), Fail
         log,
         followed: waits,
     } = shown;
-    say_all(live.iter().flat_map(machines));
+    say_all(live.iter().flat_map(|live| machines(live, all)));
     say_all(ended.iter().flat_map(states));
     say_all(log.iter().map(|entry| {
         let machine = entry.machine.as_ref().map(|name| format!("{name}: "));
@@ -383,8 +386,10 @@ fn heading(execution: &Execution) -> String {
     line
 }
 
-/// Returns the lines about a live execution.
-fn machines(execution: &Execution) -> Vec<String> {
+/// Returns the lines about a live execution. `all`: with the reasons why actions do not begin. In a healthy execution most
+/// of them wait for other machines, and those that clean up never begin.
+fn machines(execution: &Execution, all: bool) -> Vec<String> {
+    let mut idle = 0;
     let mut lines = vec![heading(execution)];
     lines.extend(
         execution
@@ -402,7 +407,13 @@ fn machines(execution: &Execution) -> Vec<String> {
         let error = machine.error.iter();
         lines.extend(error.map(|error| format!("    last failure: {error}")));
         let clauses = machine.not_enabled.iter();
-        lines.extend(clauses.map(|clause| format!("    does not begin: {clause}")));
+        match all {
+            true => lines.extend(clauses.map(|clause| format!("    does not begin: {clause}"))),
+            false => idle += usize::from(clauses.len() > 0),
+        }
+    }
+    if idle > 0 {
+        lines.push(format!("  {idle} of them do not begin: --all says why"));
     }
     lines
 }

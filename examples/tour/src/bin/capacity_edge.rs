@@ -58,7 +58,7 @@ fn observed(payload: &serde_json::Value) -> Observed {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), BoxError> {
+async fn main() -> Result<(), Failure> {
     let directory = tempfile::tempdir()?;
     let source = directory.path().join("shop.yaml");
     let production = InMemoryProduction::new().observing(observed);

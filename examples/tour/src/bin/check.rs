@@ -89,7 +89,7 @@ fn build(directory: &Path, production: &InMemoryProduction) -> Result<ControlPla
 }
 
 #[tokio::main]
-async fn main() -> Result<(), BoxError> {
+async fn main() -> Result<(), Failure> {
     let directory = tempfile::tempdir()?;
     let (source, incident) = (
         directory.path().join("server.yaml"),

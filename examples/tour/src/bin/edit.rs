@@ -69,7 +69,7 @@ fn print(text: impl std::fmt::Display) {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), BoxError> {
+async fn main() -> Result<(), Failure> {
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("queues.yaml");
     fs::write(&path, MANIFEST)?;

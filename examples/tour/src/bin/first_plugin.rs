@@ -101,7 +101,7 @@ impl AssetPlugin for NoticeBoard {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), BoxError> {
+async fn main() -> Result<(), Failure> {
     let directory = tempfile::tempdir()?;
     let source = directory.path().join("notices.yaml");
     let board = NoticeBoard {

@@ -93,7 +93,7 @@ impl Generator for Shop {
 }
 
 #[tokio::main(flavor = "current_thread", start_paused = true)]
-async fn main() -> Result<(), BoxError> {
+async fn main() -> Result<(), Failure> {
     let directory = tempfile::tempdir()?;
     let source = directory.path().join("shop.yaml");
     std::fs::write(&source, "version: 12")?;

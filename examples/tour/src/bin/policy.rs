@@ -57,7 +57,7 @@ impl Generator for Site {
 }
 
 #[tokio::main(flavor = "current_thread", start_paused = true)]
-async fn main() -> Result<(), BoxError> {
+async fn main() -> Result<(), Failure> {
     let directory = tempfile::tempdir()?;
     let source = directory.path().join("site.yaml");
     std::fs::write(&source, "text: one")?;

@@ -92,7 +92,7 @@ impl Generator for Queues {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), BoxError> {
+async fn main() -> Result<(), Failure> {
     let table = Table::new();
     table.put("row 1", json!({"name": "mail", "size": 10}));
     let production = InMemoryProduction::new();

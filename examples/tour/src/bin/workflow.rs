@@ -177,7 +177,7 @@ async fn asked(handle: &Handle, execution: &ExecutionId) -> Result<(), BoxError>
 }
 
 #[tokio::main]
-async fn main() -> Result<(), BoxError> {
+async fn main() -> Result<(), Failure> {
     let dir = tempfile::tempdir()?;
     let path = dir.path().join("databases.yaml");
     fs::write(&path, MANIFEST)?;

@@ -59,8 +59,11 @@ impl Format for KubernetesYaml {
         Ok(objects)
     }
 
-    fn named(document: Document) -> Result<Document, Problems> {
+    fn named(document: Document, limits: &Limits) -> Result<Document, Problems> {
         let object = Object::of(&document)?;
+        if !limits.rendered {
+            object.check_rendered(&document)?;
+        }
         let name = object.name();
         Ok(document.known_as(name))
     }

@@ -42,7 +42,9 @@ impl Dialect for Kubectl {
     }
 
     fn merges(&self, key: &Scalar<'_>) -> bool {
-        key.plain && key.tag.is_none() && key.text == "<<"
+        let implied = key.plain && key.tag.is_none();
+        let tagged = || key.tag.as_deref().and_then(|tag| tag.strip_prefix(CORE)) == Some("merge");
+        key.text == "<<" && (implied || tagged())
     }
 }
 
@@ -62,11 +64,7 @@ fn resolve(scalar: &Scalar<'_>) -> Result<Resolved, String> {
         if !scalar.plain {
             return Ok(Resolved::Text(text.into()));
         }
-        let resolved = plain(text)?;
-        if let Resolved::Text(_) = resolved {
-            scalar.check_rendered()?;
-        }
-        return Ok(resolved);
+        return plain(text);
     };
     match tag.strip_prefix(CORE).unwrap_or_default() {
         "str" => Ok(Resolved::Text(text.into())),

@@ -64,6 +64,8 @@ fn r45_kubernetes_scalars_are_those_of_kubectl() {
         ("=", json!("=")),
         ("\"yes\"", json!("yes")),
         ("'{{ .x }}'", json!("{{ .x }}")),
+        ("is {{ $value }}%", json!("is {{ $value }}%")),
+        ("more than\n  {{ $value }}", json!("more than {{ $value }}")),
     ];
     for (scalar, expected) in cases {
         assert_eq!(value(scalar), Ok(expected), "{scalar}");
@@ -91,7 +93,7 @@ fn r45_kubernetes_scalars_that_kubectl_reads_as_something_else_are_refused() {
         ("! 12", "remove it"),
         ("!!timestamp 2001-12-14", "remove it"),
         ("!!set {a}", "remove it"),
-        ("app-{{ .Values.x }}", "looks like a template"),
+        ("x\n   {{- .Values.x }}", "looks like a template"),
         (
             "{{ .Values.x }}",
             "render it first, for example with an exec source",
@@ -157,6 +159,8 @@ fn r45_kubernetes_merge_keys_are_merged_as_kubectl_merges_them() {
         ),
         ("{<<: {x: 7}, <<: *c}", json!({"x": 3, "z": 4})),
         ("{\"<<\": 1}", json!({"<<": 1})),
+        ("{!!merge <<: *b, x: 5}", json!({"x": 5, "y2": 2})),
+        ("{!!str <<: 1}", json!({"<<": 1})),
     ] {
         assert_eq!(merged(map), Ok(expected), "{map}");
     }

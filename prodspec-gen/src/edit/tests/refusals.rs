@@ -30,7 +30,7 @@ fn r48_refusals_name_the_place_and_the_next_step() {
         "a: !!str 1\n¦a¦\"1\"¦[2]¦cannot prove that the edit of `a`, line 1, changes only that field: there is no way to write it here; edit the file by hand",
         "a: |\n  x\nb: 1\n  # note\n¦b¦1¦absent¦cannot prove that the edit of `b`, line 3, changes only that field: another value would change, or the value would be read differently; edit the file by hand",
         "a: {{ x }}\n¦a¦1¦2¦the file cannot be edited because it does not parse; correct it first: line 1, column 4: looks like a template: `{{` begins an expression; render it first, for example with an exec source, or quote the text. The parser reports 1:5: a key must be plain text, not a map, list or alias",
-        "a: b-{{ x }}\n¦a¦1¦2¦the file cannot be edited because it does not parse; correct it first: line 1, column 4: looks like a template: `{{` begins an expression; render it first, for example with an exec source, or quote the text",
+        "a: b\n  {{- x }}\n¦a¦1¦2¦the file cannot be edited because it does not parse; correct it first: line 1, column 4: looks like a template: `{{` begins an expression; render it first, for example with an exec source, or quote the text",
         "a: [1\n¦a¦1¦2¦the file cannot be edited because it does not parse; correct it first: line 1, column 4: unclosed bracket '['",
         "a: 1\na: 2\n¦a¦1¦2¦the file cannot be edited because it does not parse; correct it first: line 2, column 1: the key `a` appears twice in one map, first in line 1; remove one",
     ];

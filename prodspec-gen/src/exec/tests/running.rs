@@ -171,3 +171,21 @@ async fn r46_missing_program_or_directory_is_named() {
     );
     assert_eq!(script.runs(), 0);
 }
+
+#[tokio::test]
+async fn r45_output_of_a_program_is_never_taken_for_a_template() {
+    let print = |text: &str| Exec::new("alerts", "printf").args(["%s", text]);
+    let alert = "a: more than\n  {{- $value }}\nb{{ x }}: <% y %>\n";
+    let expected = json!({"a": "more than {{- $value }}", "b{{ x }}": "<% y %>"});
+    let few = Limits {
+        depth: 2,
+        ..Limits::default()
+    };
+    for source in [print(alert), print(alert).limits(few)] {
+        assert_eq!(values(&read(&source).await.documents)[0], expected);
+    }
+    let named = print("n: '{{ x }}'\n").documents_named_by("n".parse().unwrap());
+    assert_eq!(read(&named).await.documents[0].name(), "{{ x }}");
+    let problem = refused(&print("a: {{ x }}\n")).await;
+    assert!(!problem.contains("render"), "{problem}");
+}

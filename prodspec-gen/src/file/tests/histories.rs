@@ -22,6 +22,8 @@ enum Change {
     Remove(u8),
     Rename(u8, u8),
     Link(u8, u8),
+    /// Makes a link to a folder.
+    LinkFolder(u8, u8),
     /// Removes the permission to read a file, or gives it back.
     Attributes(u8),
     RenameFolder(u8, u8),
@@ -40,6 +42,7 @@ fn change() -> impl Strategy<Value = Change> {
         4 => file().prop_map(Change::Remove),
         4 => (file(), file()).prop_map(|(from, to)| Change::Rename(from, to)),
         2 => (file(), file()).prop_map(|(at, to)| Change::Link(at, to)),
+        1 => (file(), folder()).prop_map(|(at, to)| Change::LinkFolder(at, to)),
         1 => file().prop_map(Change::Attributes),
         1 => (folder(), folder()).prop_map(|(from, to)| Change::RenameFolder(from, to)),
         1 => folder().prop_map(Change::RemoveFolder),
@@ -85,6 +88,10 @@ fn apply(root: &Path, nth: usize, change: &Change) {
         Change::Link(at, to) => {
             drop(fs::remove_file(path(root, *at)));
             link(&path(root, *to), &path(root, *at));
+        }
+        Change::LinkFolder(at, to) => {
+            drop(fs::remove_file(path(root, *at)));
+            link(&folder(root, *to), &path(root, *at));
         }
         Change::Attributes(at) => {
             if let Ok(metadata) = fs::metadata(path(root, *at)) {

@@ -10,7 +10,7 @@ use std::{
 
 use plugin_sdk::{Problems, SourceOfTruth};
 
-use super::{a, write};
+use super::{a, outcome, write};
 use crate::file::{
     YamlDirectory, YamlFile,
     stable::{self, Found},
@@ -203,4 +203,46 @@ fn r44_pipe_that_replaces_a_file_does_not_block_the_reading() {
     });
     let said = answer.recv_timeout(Duration::from_secs(10)).unwrap();
     assert!(said.contains("link/a: is not a regular file"), "{said}");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn r44_links_to_directories_are_refused_with_their_paths() {
+    let dir = tempfile::tempdir().unwrap();
+    for folder in ["conf/eu", "aside"] {
+        fs::create_dir_all(dir.path().join(folder)).unwrap();
+    }
+    write(dir.path(), "conf/a.yaml", "a: 1");
+    write(dir.path(), "aside/b.yaml", "b: 1");
+    let link = |to: &str, at: &str| {
+        std::os::unix::fs::symlink(to, dir.path().join("conf").join(at)).unwrap();
+    };
+    link("../aside", ".hidden");
+    link("../aside/b.yaml", "notes");
+    link("../aside/nothing", "dangling");
+    link("loop", "loop");
+    let conf = dir.path().join("conf");
+    for source in [YamlDirectory::new(&conf), YamlDirectory::watch(&conf)] {
+        assert_eq!(outcome(&source).await, "1 documents");
+        link("../../aside", "eu/us");
+        link("../aside", "more.yaml");
+        let refused = outcome(&source).await;
+        for path in ["conf/eu/us", "conf/more.yaml"] {
+            let problem = format!("{path}: is a link to a directory, which is not followed; move");
+            assert!(refused.contains(&problem), "{refused}");
+        }
+        assert_eq!(refused.lines().count(), 2, "{refused}");
+        // A target that becomes a directory is seen, too.
+        for path in ["eu/us", "more.yaml"] {
+            fs::remove_file(conf.join(path)).unwrap();
+        }
+        assert_eq!(outcome(&source).await, "1 documents");
+        fs::create_dir(dir.path().join("aside/nothing")).unwrap();
+        let refused = outcome(&source).await;
+        assert!(
+            refused.contains("conf/dangling: is a link to a dir"),
+            "{refused}"
+        );
+        fs::remove_dir(dir.path().join("aside/nothing")).unwrap();
+    }
 }

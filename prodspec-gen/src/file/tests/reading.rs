@@ -177,3 +177,30 @@ fn text_that_is_parsed_as_a_file_has_the_limits_of_a_file() {
         "a.yaml: 6 bytes long, 5 are allowed; split the file (says source a.yaml)"
     );
 }
+
+#[tokio::test]
+async fn r45_files_that_are_declared_as_rendered_are_no_templates() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "n: '{{ x }}'\na: b\n  {{- c }}\n";
+    let file = YamlFile::new(write(dir.path(), "m.yaml", text));
+    let named = |file: YamlFile| file.documents_named_by("n".parse().unwrap());
+    let refused = outcome(&file).await;
+    assert!(
+        refused.starts_with("m.yaml:2:4: looks like a template"),
+        "{refused}"
+    );
+    let rendered = named(file.clone().rendered().limits(Limits::default()));
+    assert_eq!(
+        rendered.read().await.unwrap().documents[0].name(),
+        "{{ x }}"
+    );
+    write(dir.path(), "m.yaml", "a: 1\nn: '{{ x }}'\n");
+    let refused = outcome(&named(file.clone())).await;
+    assert!(
+        refused.starts_with(
+            "m.yaml#0:2:4: n: `{{ x }}` gives the document its name and looks like a template"
+        ),
+        "{refused}"
+    );
+    assert_eq!(outcome(&file).await, "1 documents", "no name, no template");
+}

@@ -7,6 +7,7 @@ use prodspec_model::{IncarnationNo, rollout::RolloutPolicy};
 
 use super::*;
 use crate::{
+    executor::NodeId,
     intent::{Group, partition, policy_id},
     scenario::Scenario,
     store::ProcessStore,
@@ -59,7 +60,7 @@ fn late_world() -> World {
 
 /// Commits the second incarnation as the group's head.
 fn complete(world: &World) {
-    let store = ProcessStore::open(world);
+    let store = ProcessStore::open(world, NodeId::WORLD);
     world.spawn(async move {
         let head = GroupHead {
             incarnation: IncarnationNo(2),

@@ -185,15 +185,16 @@ async fn r50_partitions_commit_side_by_side() {
 async fn old_batches_are_forgotten_and_the_newest_4096_are_not() {
     testing_postgres::needs_postgresql!();
     let database = Server::shared().database();
-    let store = store(&database).await;
-    // Versions below those of the store.
+    let (store, idle) = (store(&database).await, store(&database).await);
+    idle.commit(Batch::new().put("idle", "1")).await.unwrap();
+    // Versions below those that the store gives from now on.
     database.run(
-        "insert into control_plane.batches select decode(md5(n::text), 'hex'), -n, now() - interval '1 hour' \
+        "insert into control_plane.batches select decode(md5(n::text), 'hex'), n + 1, now() - interval '1 hour' \
          from generate_series(1, 5000) n",
     );
-    let count = "select count(*) from control_plane.batches where version <= 0";
-    assert_eq!(database.run(count), "5000\n");
-    let first = Batch::new().put("first", "1");
+    let count = "select count(*) from control_plane.batches where version <= 5001";
+    assert_eq!(database.run(count), "5001\n");
+    let first = Batch::new().put("first", "1").above(Version(5001));
     let version = store.commit(first.clone()).await.unwrap();
     let old = "update control_plane.batches set at = now() - interval '1 hour'";
     database.run(old);
@@ -207,6 +208,9 @@ async fn old_batches_are_forgotten_and_the_newest_4096_are_not() {
     }
     assert_eq!(database.run(count), "0\n");
     assert_eq!(store.commit(first).await.unwrap(), version);
+    // R50: a process whose newest commit is forgotten does not take it for lost.
+    assert!(idle.get(&["idle".into()]).await.unwrap()[0].is_some());
+    idle.commit(Batch::new().put("idle", "2")).await.unwrap();
 }
 
 /// A range is deleted while another commit, which relies on what the first one changes, puts a key into it.

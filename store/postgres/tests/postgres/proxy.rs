@@ -27,13 +27,14 @@ pub(crate) enum Fate {
 pub(crate) struct Proxy(Arc<Shared>);
 
 struct Shared {
-    server: PathBuf,
     directory: tempfile::TempDir,
     database: String,
     state: Mutex<State>,
 }
 
 struct State {
+    /// The socket of the server that new connections lead to.
+    server: PathBuf,
     fate: Fate,
     /// The messages of clients, without those with which connections begin: type and content.
     messages: Vec<(char, Vec<u8>)>,
@@ -48,10 +49,10 @@ impl Proxy {
         let listener = UnixListener::bind(directory.path().join(".s.PGSQL.5432")).unwrap();
         let url = database.url();
         let proxy = Self(Arc::new(Shared {
-            server: database.directory().join(".s.PGSQL.5432"),
             directory,
             database: url.split_once('?').unwrap().0.to_owned(),
             state: Mutex::new(State {
+                server: socket(database),
                 fate: Fate::Pass,
                 messages: Vec::new(),
                 turns: 0,
@@ -66,6 +67,12 @@ impl Proxy {
     pub(crate) fn url(&self) -> String {
         let directory = self.0.directory.path().display();
         format!("{}?host={directory}", self.0.database)
+    }
+
+    /// Passes new connections on to another server. Old ones stay where they are, as with most proxies and changes of
+    /// addresses.
+    pub(crate) fn redirect(&self, database: &Database) {
+        self.0.state.lock().unwrap().server = socket(database);
     }
 
     /// Decides what happens to the next commit.
@@ -84,7 +91,8 @@ impl Proxy {
 
     async fn accept(self, listener: UnixListener) {
         while let Ok((client, _)) = listener.accept().await {
-            let server = UnixStream::connect(&self.0.server).await.unwrap();
+            let server = self.0.state.lock().unwrap().server.clone();
+            let server = UnixStream::connect(server).await.unwrap();
             let (from_client, to_client) = client.into_split();
             let (from_server, to_server) = server.into_split();
             let lost = Arc::new(tokio::sync::Notify::new());
@@ -156,6 +164,10 @@ impl Proxy {
     }
 }
 
+fn socket(database: &Database) -> PathBuf {
+    database.directory().join(".s.PGSQL.5432")
+}
+
 /// The whole messages at the start of `bytes`, and their length. The first one of a connection has no type.
 fn parse(bytes: &[u8], started: &mut bool) -> (Vec<(char, Vec<u8>)>, usize) {
     let (mut messages, mut at) = (Vec::new(), 0);
@@ -185,5 +197,5 @@ fn is_commit((tag, content): &(char, Vec<u8>)) -> bool {
         return false;
     };
     let number = |at: usize| usize::from(u16::from_be_bytes([rest[at], rest[at + 1]]));
-    number(2 + 2 * number(0)) == 16
+    number(2 + 2 * number(0)) == 17
 }

@@ -1,7 +1,7 @@
 //! R50: a commit is one round trip.
 
 use control_plane_store::{Batch, CommitError, KeyRange, Store};
-use control_plane_store_postgres::{Options, PostgresStore};
+use control_plane_store_postgres::Options;
 use testing_postgres::Server;
 
 use crate::proxy::Proxy;
@@ -46,24 +46,14 @@ async fn r50_commit_is_one_round_trip() {
     );
     let (messages, turns) = proxy.sent();
     assert_eq!((&*types(&messages), turns), ("BECS", 1));
-}
 
-#[tokio::test]
-async fn r50_commits_are_serializable_and_durable_when_acknowledged() {
-    testing_postgres::needs_postgresql!();
-    let database = Server::shared().database();
-    let lazy = "do $$ begin execute format('alter database %I set synchronous_commit = off', \
-         current_database()); end $$";
-    database.run(lazy);
-    let store = PostgresStore::connect(&database.url()).await.unwrap();
-    let settings = "create table control_plane.seen (isolation text, durable text); \
-         create function control_plane.see() returns trigger language plpgsql as $$ begin \
-         insert into control_plane.seen values (current_setting('transaction_isolation'), \
-         current_setting('synchronous_commit')); return new; end $$; \
-         create trigger see before insert on control_plane.rows for each row \
-         execute function control_plane.see()";
-    database.run(settings);
-    store.commit(Batch::new().put("a", "1")).await.unwrap();
-    let seen = database.run("select * from control_plane.seen");
-    assert_eq!(seen, "serializable|on\n");
+    store.get(&["a".into()]).await.unwrap();
+    proxy.sent();
+    store.get(&["a".into()]).await.unwrap();
+    let (messages, turns) = proxy.sent();
+    assert_eq!(
+        (&*types(&messages), turns),
+        ("BECS", 1),
+        "a read, with its proof"
+    );
 }

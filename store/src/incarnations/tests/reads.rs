@@ -39,6 +39,33 @@ fn a_store_older_than_a_known_incarnation_is_refused() {
     ));
 }
 
+/// R50: only what the store had acknowledged is lost; another process's seals may be missing in an older state.
+#[test]
+fn r50_advice_to_restore_a_backup_is_for_acknowledged_incarnations_only() {
+    let store = MemoryStore::new();
+    let reader = store.other();
+    let (writes, reads) = (open(&store), open(&reader));
+    let first = next(None, vec![asset(0, 0, 10)]);
+    let second = next(Some(&first), vec![asset(0, 1, 10)]);
+    let head = block_on(writes.seal(&first, None, Batch::new())).unwrap();
+    block_on(writes.seal(&second, Some(&head), Batch::new())).unwrap();
+    block_on(reads.head()).unwrap();
+    reader.inject(crate::memory::Fault::Stale(1));
+    let older = block_on(reads.head()).unwrap_err();
+    assert!(matches!(older, Error::Younger { .. }), "{older:?}");
+    assert!(!older.to_string().contains("backup"), "{older}");
+    block_on(reads.head()).unwrap();
+
+    let lost = Batch::new().delete_range(KeyRange::prefix("head/"));
+    block_on(reader.commit(lost)).unwrap();
+    let lost = block_on(writes.head()).unwrap_err();
+    assert!(matches!(lost, Error::Lost { found: None, .. }), "{lost:?}");
+    assert!(
+        lost.to_string().contains("restore a newer backup"),
+        "{lost}"
+    );
+}
+
 /// A store that delays its first answer: it returns what it read before other calls went on.
 struct Late {
     store: MemoryStore,

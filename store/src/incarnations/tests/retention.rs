@@ -108,7 +108,8 @@ fn r5_removal_refuses_a_list_older_than_the_head() {
             matches!(op, crate::memory::Op::Read) && reads.fetch_add(1, Ordering::Relaxed) == 1;
         second.then_some(Fault::Stale(2))
     });
-    let refused = block_on(open(&store).retain(&keep, START, &Batch::new()));
+    let other = store.other();
+    let refused = block_on(open(&other).retain(&keep, START, &Batch::new()));
     assert!(matches!(refused, Err(Error::Younger { .. })));
     store.heal();
     assert!(same(
