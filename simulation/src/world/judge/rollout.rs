@@ -23,12 +23,10 @@ pub struct Eye {
     pub(super) forward: Option<(u32, u64)>,
     /// Mark of the asset's content, and the time at which the content took effect.
     pub(super) arrived: Option<(u64, Instant)>,
-    /// Mark of the content before that, with the times of its begin and its end.
-    pub(super) left: Option<(u64, Instant, Instant)>,
+    /// The contents before that, oldest first.
+    left: Vec<Had>,
     /// Time of the newest sample that was read and healthy; `None` if the last one read was unhealthy.
     pub(super) seen: Option<Instant>,
-    /// The value of [`Eye::seen`] when the content before was replaced.
-    pub(super) seen_before: Option<Instant>,
     /// Mark of the content from which the asset was rolled back.
     pub(super) failed: Option<u64>,
     /// Whether an operator gave the command to retry or to abort since the asset last moved forward. Then the asset may
@@ -51,6 +49,16 @@ pub struct Eye {
     pub(super) reached: Instant,
     /// Keys of the quarantine records of the asset's content.
     pub held: BTreeSet<String>,
+}
+
+/// Content that an asset has, or had.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Had {
+    pub(super) mark: u64,
+    pub(super) since: Instant,
+    pub(super) until: Instant,
+    /// The value of [`Eye::seen`] at the end of that time.
+    pub(super) seen: Option<Instant>,
 }
 
 /// Observations of one policy group.
@@ -88,8 +96,14 @@ impl Eye {
     pub(super) fn gets(&mut self, there: Option<u64>, now: Instant) {
         let before = self.arrived.map(|(mark, _)| mark);
         if before != there {
-            self.left = self.arrived.map(|(mark, since)| (mark, since, now));
-            self.seen_before = self.seen;
+            let seen = self.seen;
+            let left = self.arrived.map(|(mark, since)| Had {
+                mark,
+                since,
+                until: now,
+                seen,
+            });
+            self.left.extend(left);
             self.arrived = there.map(|mark| (mark, now));
         }
     }
@@ -97,10 +111,27 @@ impl Eye {
     /// Time at which the asset got the content with this mark; `None` unless that is its current content or the one
     /// before.
     pub(super) fn had(&self, mark: Option<u64>) -> Option<Instant> {
-        let left = self.left.map(|(left, since, _)| (left, since));
+        let left = self.left.last().map(|left| (left.mark, left.since));
         let mut had = self.arrived.into_iter().chain(left);
         had.find(|(had, _)| Some(*had) == mark)
             .map(|(_, since)| since)
+    }
+
+    /// The asset's content, the one before, and all older ones that it still had after `then`, newest first.
+    pub(super) fn had_after(&self, then: Instant, now: Instant) -> impl Iterator<Item = Had> {
+        let here = self.arrived.map(|(mark, since)| Had {
+            mark,
+            since,
+            until: now,
+            seen: self.seen,
+        });
+        let newest = self.left.len().saturating_sub(1);
+        let left = self.left.iter().enumerate().rev();
+        let left = left.filter(move |(nth, left)| *nth == newest || left.until >= then);
+        here.into_iter().chain(left.map(|(_, left)| Had {
+            seen: left.seen.max(self.seen),
+            ..*left
+        }))
     }
 }
 

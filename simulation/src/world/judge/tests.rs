@@ -122,13 +122,35 @@ fn r21_bad_health_of_newer_content_does_not_undo_a_bake() {
     state.judge.eyes[ASSET].seen(seen, true);
     state.judge.eyes[ASSET].gets(Some(3), seen);
     state.judge.eyes[ASSET].seen(seen, false);
-    assert!(!state.is_over(ASSET, 2, bake), "half of the bake is left");
     assert!(
-        state.is_over(ASSET, 2, bake / 2),
+        !state.is_over(ASSET, 2, bake, seen),
+        "half of the bake is left"
+    );
+    assert!(
+        state.is_over(ASSET, 2, bake / 2, seen),
         "its own samples were healthy"
     );
     assert!(
-        !state.is_over(ASSET, 3, Duration::ZERO),
+        !state.is_over(ASSET, 3, Duration::ZERO, seen),
         "the newer content is bad"
     );
+}
+
+#[test]
+fn r18_content_that_was_over_when_another_asset_was_selected_stays_over_for_it() {
+    let world = late_world();
+    let bake = Duration::from_secs(10);
+    gets(&world, 2);
+    pass(&world, bake);
+    let mut state = world.state();
+    let selected = state.now;
+    state.judge.eyes[ASSET].seen(selected, true);
+    drop(state);
+    for mark in [3, 1] {
+        pass(&world, bake);
+        gets(&world, mark);
+    }
+    let state = world.state();
+    assert!(state.is_over(ASSET, 2, bake, selected));
+    assert!(!state.is_over(ASSET, 2, bake, state.now), "too long ago");
 }

@@ -7,6 +7,7 @@ use plugin_sdk::Cause;
 use prodspec_model::rollout::{Amount, FirstTurnup, RolloutPolicy};
 
 use crate::{
+    executor::Instant,
     intent::{CLUSTERS, Plan, Wish},
     world::State,
 };
@@ -126,6 +127,7 @@ impl State {
     ) {
         self.judge.look(who);
         let (at, to) = (turn.at, turn.to);
+        let selected = self.selected(turn);
         // A tree of edges counts once: one of its assets was selected, and the closure added the others.
         let moved = self.untied(turn).filter(|it| self.moved(*it, to));
         let moved: BTreeSet<usize> = moved.map(|it| self.plan.root(it)).collect();
@@ -133,7 +135,7 @@ impl State {
         // Assets that were elsewhere and return to the group's content count as first targets too.
         let back = |it: &usize| self.judge.eyes[*it].pinned.is_some_and(|(no, _)| no == to);
         let there = (0..turn.clusters.len()).filter(|it| turn.targets.contains(it) || back(it));
-        let over = there.filter(|it| *it != at && self.is_over(*it, to, bake));
+        let over = there.filter(|it| *it != at && self.is_over(*it, to, bake, selected));
         let over = over.count();
         // Assets that have left the group since may have been among the first targets.
         let left = |it: &&usize| !self.plan.wishes[**it].steady;
@@ -160,8 +162,9 @@ impl State {
         let first = self.tied(turn.at).map(rank).min();
         let first = first.unwrap_or(rank(turn.at));
         let before = |it: &usize| rank(*it) < first && steady(*it);
+        let selected = self.selected(turn);
         let mut before = turn.targets.iter().copied().filter(before);
-        if let Some(early) = before.find(|it| !self.is_over(*it, turn.to, bake)) {
+        if let Some(early) = before.find(|it| !self.is_over(*it, turn.to, bake, selected)) {
             let (at, to) = (turn.at, turn.to);
             let what = format!(
                 "asset/{at:02} gets the new content of @{to} before the domain of asset/{early:02} is complete"
@@ -190,6 +193,13 @@ impl State {
             let what = format!("more than {most} assets {of} are pushed to @{to} at once");
             self.violated("R18", what);
         }
+    }
+
+    /// Time at which the strategist selected the asset: it moved the pin.
+    fn selected(&self, turn: &Turn) -> Instant {
+        let pinned = self.judge.eyes[turn.at].pinned;
+        let pinned = pinned.filter(|(no, _)| *no == turn.to);
+        pinned.map_or(self.now, |(_, since)| since)
     }
 
     /// The other assets with new content, without those of the same tree of edges, which move together with the asset.
@@ -268,25 +278,19 @@ impl State {
     /// Whether an asset has had its new content for `bake` and was observed healthy since, or an operator promoted it.
     /// The content may have changed again: then the assets that follow were selected before that, whatever was observed
     /// of the newer content.
-    pub(super) fn is_over(&self, at: usize, to: u32, bake: Duration) -> bool {
-        let eye = &self.judge.eyes[at];
-        let now = self.now;
-        let stays = eye
-            .arrived
-            .map(|(mark, since)| (mark, since, now, eye.seen));
-        let before = eye.seen_before.max(eye.seen);
-        let left = eye
-            .left
-            .map(|(mark, since, until)| (mark, since, until, before));
-        let mut there = stays.into_iter().chain(left);
-        let there = there.find(|(mark, ..)| self.mark_at(to, at) == Some(*mark));
-        there.is_some_and(|(_, since, until, seen)| {
-            let baked = since + bake;
+    ///
+    /// `selected` is the time at which an asset was selected for which this one had to be over. Its push may come much
+    /// later, after the checks, when this asset has moved on more than once.
+    pub(super) fn is_over(&self, at: usize, to: u32, bake: Duration, selected: Instant) -> bool {
+        let mut had = self.judge.eyes[at].had_after(selected, self.now);
+        let there = had.find(|had| self.mark_at(to, at) == Some(had.mark));
+        there.is_some_and(|had| {
+            let baked = had.since + bake;
             // The clock of the metrics may be wrong. A bake is measured as time elapsed, which no clock changes.
-            let shaky = self.judge.is_shaky(since);
-            let seen = shaky || seen.is_some_and(|seen| seen + SLACK >= baked);
-            let promoted = self.is_promoted(at, to, since);
-            promoted || (until + SLACK >= baked && seen)
+            let shaky = self.judge.is_shaky(had.since);
+            let seen = shaky || had.seen.is_some_and(|seen| seen + SLACK >= baked);
+            let promoted = self.is_promoted(at, to, had.since);
+            promoted || (had.until + SLACK >= baked && seen)
         })
     }
 

@@ -21,7 +21,7 @@ impl State {
             let arrived = eye.arrived.map(|(mark, _)| mark);
             // Content that the asset had already before the rollout needs no bake.
             let over = match self.moved(at, to) {
-                true => self.is_over(at, to, bake),
+                true => self.is_over(at, to, bake, self.now),
                 false => arrived == self.mark_at(to, at),
             };
             if !over && !self.is_left_out(at) {
