@@ -52,10 +52,16 @@ impl Shell {
         self.dir.path().join("state")
     }
 
-    /// Runs a command. It is killed and counts as failed if it takes more than 20 seconds.
+    /// Runs a command that must succeed.
+    pub fn does(&self, arguments: &[&str]) {
+        let said = self.say(arguments);
+        assert!(said.good, "{arguments:?}: {}", said.text);
+    }
+
+    /// Runs a command. It is killed and counts as failed if it takes more than 60 seconds.
     pub fn say(&self, arguments: &[&str]) -> Said {
         let output = Command::new("timeout")
-            .args(["20", self.program, "--state"])
+            .args(["60", self.program, "--state"])
             .arg(self.state())
             .args(arguments)
             .output()

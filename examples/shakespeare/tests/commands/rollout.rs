@@ -29,7 +29,7 @@ fn rollout_is_shown_and_obeys_commands() {
     edit("4");
     rollout_is_rolled_back_retried_and_aborted(&town);
     alert_delays_a_change_until_the_check_is_overridden(&town, || edit("5"));
-    assert!(town.say(&["down"]).good);
+    town.does(&["down"]);
     reader.join().unwrap();
 }
 
@@ -74,7 +74,7 @@ fn rollout_is_shown_once_and_awaited_over_a_restart_of_the_control_plane() {
     let last = said.map(Result::unwrap).last();
     assert_eq!(last.as_deref(), Some("rollout 2 completed"));
     assert!(waiter.0.wait().unwrap().success());
-    assert!(town.say(&["down"]).good);
+    town.does(&["down"]);
     let lines = reader.join().unwrap();
     let told = |text: &str| lines.iter().filter(|line| line.contains(text)).count();
     assert_eq!(told("goes on: rollout 2 "), 1, "{lines:?}");
@@ -108,7 +108,7 @@ fn rollout_is_paused_resumed_and_followed_to_its_end(town: &Shell) {
         "{}",
         waited.text
     );
-    assert!(town.say(&["rollout", "resume"]).good);
+    town.does(&["rollout", "resume"]);
     let waited = town.say(&["rollout", "wait", "--within", "20"]);
     assert!(waited.good, "{}", waited.text);
     let followed = town.say(&["rollout"]);

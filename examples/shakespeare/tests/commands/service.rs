@@ -44,9 +44,9 @@ fn service_turns_up_answers_commands_and_goes_down_completely() {
     assert!(!town.say(&["explain", "job/mars"]).good);
     checks_against_the_incarnation_in_force(&town);
 
-    assert!(town.say(&["pause", "job/eu", "--why", "a test"]).good);
-    assert!(town.say(&["resume", "job/eu"]).good);
-    assert!(town.say(&["pause", "job/eu", "--for", "1"]).good);
+    town.does(&["pause", "job/eu", "--why", "a test"]);
+    town.does(&["resume", "job/eu"]);
+    town.does(&["pause", "job/eu", "--for", "1"]);
     assert!(!town.say(&["pause", "--for", "0"]).good);
     let refused = town.say(&["approve", "job/eu"]);
     assert!(

@@ -39,18 +39,15 @@ fn season_is_started_explained_answered_and_restarted() {
     ];
     explains_live(&town, id, &waits);
     let answer = ["workflow", "answer", id, "go", "no", "--why", "it rains"];
-    assert!(town.say(&answer).good);
+    town.does(&answer);
     town.sees(&["workflow", "explain", id], &format!("{id} failed"));
     explains(&town, id, &["answer go with no, by ", "it rains"]);
     let posters = town.state().join("press/posters");
     assert_eq!(fs::read_dir(&posters).unwrap().count(), 0);
 
-    assert!(
-        town.say(&["workflow", "restart", id, "posters", "tickets"])
-            .good
-    );
+    town.does(&["workflow", "restart", id, "posters", "tickets"]);
     town.sees(&["workflow", "list"], "Open the season?");
-    assert!(town.say(&["workflow", "cancel", id]).good);
+    town.does(&["workflow", "cancel", id]);
     town.sees(&["workflow", "explain", id], &format!("{id} cancelled"));
     assert_eq!(
         town.say(&["workflow", "list"]).text,
@@ -65,7 +62,7 @@ fn season_is_started_explained_answered_and_restarted() {
         gone.text
     );
     is_drained(&town);
-    assert!(town.say(&["down"]).good);
+    town.does(&["down"]);
     assert!(plane.wait().unwrap().success());
     assert!(!town.state().exists(), "the press is gone too");
 }
@@ -119,11 +116,11 @@ fn is_paused_and_resumed(town: &Shell, id: &str) {
         assert!(!said.good && said.text.contains(why), "{}", said.text);
     };
     refuses(&resume, "it is not paused");
-    assert!(town.say(&pause).good);
+    town.does(&pause);
     refuses(&pause, "it is paused already");
     let listed = town.say(&["workflow", "list"]).text;
     assert!(listed.contains(", paused by "), "{listed}");
-    assert!(town.say(&resume).good);
+    town.does(&resume);
     let listed = town.say(&["workflow", "list"]).text;
     assert!(!listed.contains(", paused by "), "{listed}");
     let words = ["the curtain is stuck", "resume, by ", "the curtain moves"];
@@ -139,7 +136,7 @@ fn is_drained(town: &Shell) {
     };
     assert!(tell("drain", "season").good);
     let start = ["workflow", "start", "season", "--key", "drained"];
-    assert!(town.say(&start).good);
+    town.does(&start);
     let listed = town.say(&["workflow", "list"]).text;
     assert!(listed.starts_with("season is drained by "), "{listed}");
     assert!(listed.contains("the press is replaced"), "{listed}");
@@ -187,7 +184,7 @@ fn operation_is_explained_with_the_assets_that_it_waits_for() {
     let (mut plane, mut lines) = town.run();
     assert!(lines.any(|line| line == "production matches shakespeare@1"));
     // Nothing is pushed, so that the operation waits for production.
-    assert!(town.say(&["pause", "--why", "ann looks first"]).good);
+    town.does(&["pause", "--why", "ann looks first"]);
     let operation = r#"{
         "pipeline": [
             {"name": "resize", "function": "resize", "input": {"cluster": "eu", "percent": 150}},
@@ -202,7 +199,7 @@ fn operation_is_explained_with_the_assets_that_it_waits_for() {
     assert_eq!(town.say(&start).text, format!("{id} started\n"));
     town.sees(&["workflow", "explain", id], "asset      job/eu ");
     town.sees(&["workflow", "explain", id], "; changes ");
-    assert!(town.say(&["down"]).good);
+    town.does(&["down"]);
     assert!(plane.wait().unwrap().success());
 }
 
@@ -227,18 +224,18 @@ fn schedules_and_watches_are_listed_paused_and_acknowledged() {
     for (list, asset) in [("schedules", "cron/nightly"), ("watches", "watch/notices")] {
         let timed = town.say(&["pause", asset, "--for", "5"]);
         assert!(!timed.good && timed.text.contains("until `resume`"));
-        assert!(town.say(&["pause", asset]).good);
+        town.does(&["pause", asset]);
         town.sees(&[list], "  paused     by ");
-        assert!(town.say(&["resume", asset]).good);
+        town.does(&["resume", asset]);
         assert!(!town.say(&[list]).text.contains("paused     by"));
         assert!(!town.say(&["acknowledge", asset]).good, "it is in intent");
     }
     fs::write(&manifest, text).unwrap();
     for (list, asset) in [("schedules", "cron/nightly"), ("watches", "watch/notices")] {
         town.sees(&[list], "  orphaned   since ");
-        assert!(town.say(&["acknowledge", asset]).good);
+        town.does(&["acknowledge", asset]);
         town.sees(&[list], &format!("there are no {list}"));
     }
-    assert!(town.say(&["down"]).good);
+    town.does(&["down"]);
     assert!(plane.wait().unwrap().success());
 }

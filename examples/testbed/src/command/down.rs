@@ -54,17 +54,15 @@ async fn stop_controlling(place: &Place) -> Result<(), Failure> {
         Err(error) => return Err(error.into()),
     };
     match control.tell(&Word::Stop).await {
-        Ok(()) => {
-            if let Some(pid) = control.pid() {
-                gone(pid).await;
-            }
-            say("stopped the control plane");
-            Ok(())
-        }
-        // The control plane ended in the meantime.
-        Err(Error::NotRunning(_)) => Ok(()),
-        Err(error) => Err(error.into()),
+        // Without an answer it ended in the meantime, or it is ending and has closed its socket already.
+        Ok(()) | Err(Error::NotRunning(_)) => {}
+        Err(error) => return Err(error.into()),
     }
+    if let Some(pid) = control.pid() {
+        gone(pid).await;
+    }
+    say("stopped the control plane");
+    Ok(())
 }
 
 async fn turn_down(place: &Place, name: &str) {
