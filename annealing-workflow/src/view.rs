@@ -4,7 +4,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 use plugin_sdk::{
-    operation::ExecutionId,
+    operation::{EffectKey, ExecutionId},
     workflow::{MachineName, StateName, WorkflowName},
 };
 use prodspec_model::{AssetId, IncarnationNo, operation::Watch};
@@ -59,6 +59,8 @@ pub struct Machine {
     pub state: StateName,
     /// Number of its run, from 1. It rises with every restart.
     pub run: u32,
+    /// The key of the effects of that run, under which a callee may have noted one.
+    pub key: EffectKey,
     /// Number of the last attempt of the run. 0: there was none.
     pub attempt: u32,
     /// Number of failures in a row.

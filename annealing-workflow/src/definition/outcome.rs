@@ -26,6 +26,8 @@ pub enum Outcome {
     Failed,
     /// Neither holds, and cancelling the execution was asked for.
     Cancelled,
+    /// An operator has ended it at once, whatever its states are.
+    Terminated,
     /// None of these. The definition has no answer for this end.
     Stuck {
         /// The conditions that do not hold, of which one should: those of the ends, then those of actions. At most 50.
@@ -39,6 +41,7 @@ impl fmt::Display for Outcome {
             Self::Succeeded => f.write_str("succeeded"),
             Self::Failed => f.write_str("failed"),
             Self::Cancelled => f.write_str("cancelled"),
+            Self::Terminated => f.write_str("terminated"),
             Self::Stuck { clauses } => {
                 f.write_str("stuck")?;
                 let mut before = ": ";

@@ -100,6 +100,10 @@ pub enum Event {
     Durable(CommitNo),
     /// The ownership is fresh until this time; after it nothing starts before the next such event.
     Lease(Mono),
+    /// The owner ends in order. No call begins any more, and those in flight are waited for.
+    Drain,
+    /// The time for calls in flight is over, or none is in flight: what is left is for the next owner.
+    HandOver,
     /// Time has passed.
     Tick,
 }

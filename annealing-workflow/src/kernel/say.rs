@@ -11,6 +11,9 @@ pub enum Say {
     /// Cleans up and ends: begins the actions that [clean up](plugin_sdk::workflow::Action::cleans_up) and whose guards hold,
     /// beside calls in flight, and no others. An execution that is paused cleans up when it is resumed.
     Cancel,
+    /// Ends now, without clean-up, whatever is in flight: the last resort. Calls are abandoned, and what may still take effect
+    /// is named in the [end](crate::record::Ended::may_take_effect). Children are cancelled.
+    Terminate,
     /// Starts nothing more; what is in flight ends.
     Pause,
     /// Ends a pause.
@@ -100,6 +103,7 @@ impl std::fmt::Display for Say {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Cancel => f.write_str("cancel"),
+            Self::Terminate => f.write_str("terminate"),
             Self::Pause => f.write_str("pause"),
             Self::Resume => f.write_str("resume"),
             Self::Redefine => f.write_str("redefine"),

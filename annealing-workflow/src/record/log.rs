@@ -89,6 +89,11 @@ pub enum What {
         /// Number of owners in a row that ended like that.
         deaths: u32,
     },
+    /// A call was in flight when its owner ended in order. The next owner goes on.
+    HandedOver {
+        /// Number of the attempt.
+        attempt: u32,
+    },
     /// Fields of a source were set, which changes these assets.
     Edited {
         /// The edits, in words.

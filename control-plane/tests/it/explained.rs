@@ -126,7 +126,8 @@ async fn r36_step_that_waits_for_its_assets_shows_why_generation_is_refused() {
         TokioRuntime::current().sleep(soon).await;
     };
     problems(false).await;
-    write(dir.path(), "services: {a: {size: many}}\n");
+    // Somebody else's error. In the field that the step has set it would be an overwrite, if it is read in time.
+    write(dir.path(), "services: {a: {size: 4}, b: {size: many}}\n");
     let refused = problems(true).await.to_string();
     assert!(refused.contains("manifest.yaml"), "{refused}");
     write(dir.path(), "services: {a: {size: 4}}\n");

@@ -8,7 +8,7 @@ use annealing_workflow::{
 };
 use control_plane_store::{Record, Version, Versioned, record};
 use plugin_sdk::{
-    operation::ExecutionId,
+    operation::{EffectKey, ExecutionId},
     workflow::{Action, Guard, Machine, MachineName},
 };
 
@@ -65,6 +65,14 @@ impl Stored {
     pub(super) fn record(&self) -> Option<&Live> {
         let live = self.live.as_ref().map(|(live, _)| live);
         live.or(self.ended.as_ref().map(|ended| &ended.live))
+    }
+
+    /// The key of the effects of a machine's present run.
+    pub(super) fn key(&self, id: &ExecutionId, name: &MachineName, step: &StepRecord) -> EffectKey {
+        match self.record() {
+            Some(live) => step.key(id, live, name),
+            None => EffectKey::new(id.clone(), name.clone(), step.run),
+        }
     }
 
     /// The state of a machine: that of its record, or its first one.

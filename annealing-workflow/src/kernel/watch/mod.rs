@@ -233,7 +233,8 @@ impl Lane {
             chain,
             changed: Some(changed),
         };
-        let over = self.start_run(now, asset, run, out)?;
+        let by = By::new("control plane", run.cause.to_string());
+        let over = self.start_run(now, asset, run, &by, out)?.outcome.is_some();
         self.watches.triggers.trouble(asset, None);
         if let Some(watch) = self.watches.triggers.change(asset) {
             let run = watch.started(&ids);
