@@ -118,7 +118,7 @@ pub struct Settings {
     pub workflows: BTreeMap<WorkflowName, Workflow>,
     /// Whether there is a dispatch stack to ask.
     pub dispatches: bool,
-    /// The numbers to use.
+    /// Limits, waits and retention of the lane.
     pub config: Config,
 }
 
@@ -291,7 +291,7 @@ impl Lane {
         self.no_of(execution).is_some()
     }
 
-    /// Number of live executions.
+    /// Number of live executions, paused and waiting ones included.
     pub fn live_count(&self) -> usize {
         self.live.len()
     }
