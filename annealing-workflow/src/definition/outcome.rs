@@ -20,7 +20,7 @@ const MAX_CLAUSES: usize = 50;
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Outcome {
-    /// `ends_well` holds.
+    /// The condition `ends_well` holds at the end of the execution.
     Succeeded,
     /// `ends_well` does not hold, and a machine is in `failed` or `expired`, or `ends_badly` holds.
     Failed,

@@ -28,7 +28,7 @@ pub enum ScheduleWord {
     /// Nothing starts until it is resumed. Slots that fall into the pause never will; of what a watch sees meanwhile, the
     /// newest does then.
     Pause,
-    /// Ends a pause.
+    /// Ends a pause. The next slot, or a change that waits, may start a run.
     Resume,
     /// The asset is meant to be gone from intent: the schedule or the watch stops, as it does while the asset has the addon
     /// `Turndown`. What runs goes on until it ends.

@@ -122,7 +122,7 @@ pub struct Settings {
     pub identity: KeyIdentity,
     /// Whether there is a dispatch stack to ask.
     pub dispatches: bool,
-    /// The numbers to use.
+    /// Limits, waits and retention of the lane.
     pub config: Config,
 }
 
@@ -303,7 +303,7 @@ impl Lane {
         self.no_of(execution).is_some()
     }
 
-    /// Number of live executions.
+    /// Number of live executions, paused and waiting ones included.
     pub fn live_count(&self) -> usize {
         self.live.len()
     }

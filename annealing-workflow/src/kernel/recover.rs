@@ -29,13 +29,13 @@ use crate::{
 /// A live execution as the store has it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecoveredExecution {
-    /// Its id.
+    /// Id of the execution, which also has its number.
     pub id: ExecutionId,
-    /// Its definition.
+    /// The definition to which the execution keeps.
     pub workflow: Workflow,
-    /// Its record.
+    /// The record of the execution itself, without its steps.
     pub live: Live,
-    /// Its input.
+    /// The input with which the execution was started.
     pub input: Value,
     /// If it runs for an asset, the runs in the record of its key.
     pub runs: Vec<AssetRun>,
@@ -43,7 +43,7 @@ pub struct RecoveredExecution {
     pub changed: Option<Changed>,
     /// The records of its machines.
     pub steps: BTreeMap<MachineName, StepRecord>,
-    /// What its machines left.
+    /// The output of each machine that has left one for later steps.
     pub outputs: BTreeMap<MachineName, Output>,
     /// The first entry, and the number of entries, of each record of its log, oldest first.
     pub log: Vec<(u32, u32)>,
@@ -58,7 +58,7 @@ pub struct Recovered {
     pub live: Vec<RecoveredExecution>,
     /// The schedules, each with its asset.
     pub schedules: Vec<(AssetId, ScheduleRecord)>,
-    /// The watches.
+    /// The watches, each with its asset and the stored state of watched assets.
     pub watches: Vec<RecoveredWatch>,
     /// Earlier owners that did not die: their processes lived on after they had lost the partition.
     pub survived: BTreeSet<KeyIdentity>,

@@ -16,20 +16,20 @@ pub enum Say {
     Terminate,
     /// Starts nothing more; what is in flight ends.
     Pause,
-    /// Ends a pause.
+    /// Ends a pause. An execution that was paused at its maximum number of transitions may make as many again.
     Resume,
     /// Chooses an option of a question.
     Answer {
-        /// The machine that asks.
+        /// The machine that asks the question.
         machine: MachineName,
-        /// The option.
+        /// The option to choose: the state to which the machine goes.
         option: StateName,
     },
     /// Says what happened in a call whose outcome is not known.
     Settle {
         /// The machine that made the call.
         machine: MachineName,
-        /// What happened.
+        /// Whether the call took effect, and with which outcome.
         settled: Settled,
     },
     /// Calls a function again that was in flight at too many deaths.
@@ -131,7 +131,7 @@ impl std::fmt::Display for Say {
 pub enum WorkflowWord {
     /// No execution of the workflow begins until it is resumed. Those that have begun go on, those that are started wait.
     Drain,
-    /// Ends a drain.
+    /// Ends a drain: the executions that wait for it begin.
     Resume,
 }
 

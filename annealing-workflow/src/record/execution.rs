@@ -43,7 +43,7 @@ pub struct Origin {
     /// no watch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watch: Option<AssetId>,
-    /// Labels of the start.
+    /// Labels that the start gave to the execution, by name. Queries select by them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: Arc<BTreeMap<String, String>>,
     /// The identity of the keys of its effects: that of the ownership under which it was started.
@@ -57,7 +57,7 @@ pub struct Origin {
 /// An execution that has not ended. It changes only by words; its progress is in the records of its steps.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Live {
-    /// Where it comes from.
+    /// Where the execution comes from: its definition, its cause and its labels.
     #[serde(flatten)]
     pub origin: Arc<Origin>,
     /// The key of the start. `None`: it had none.
@@ -103,12 +103,12 @@ impl Record for Live {
 /// An execution that has ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ended {
-    /// Its id.
+    /// Id of the execution, the same as while it was live.
     pub id: ExecutionId,
     /// The record of the execution while it was live.
     #[serde(flatten)]
     pub live: Live,
-    /// How it ended.
+    /// How the execution ended: succeeded, failed, cancelled or stuck.
     pub outcome: Outcome,
     /// The states in which its machines rest.
     pub states: BTreeMap<MachineName, StateName>,

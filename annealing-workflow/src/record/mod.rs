@@ -129,7 +129,7 @@ impl StoreRecord for Changed {
 /// An asset that a run of a watch is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangedAsset {
-    /// The asset.
+    /// Id of the asset that changed.
     pub asset: AssetId,
     /// An incarnation in which it is as it was before the change. Retention spares it while the run is live. `None`: there
     /// was nothing before, as far as the watch knows.

@@ -95,7 +95,7 @@ pub enum Does {
     Calls,
     /// A person chooses an option.
     Asks,
-    /// A timer runs.
+    /// A timer of the action runs.
     Waits,
     /// A child execution is live.
     Starts,
@@ -158,7 +158,7 @@ pub struct StepEdit {
     /// What the machine has changed with earlier edits: one for each field, from its first value to its last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<SourceEdit>,
-    /// The pauses of assets.
+    /// The assets whose pushes are paused together with the edits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pauses: Vec<PauseAsset>,
     /// The executions to start when the edits are made.

@@ -116,7 +116,7 @@ async fn receive(
 
 /// Proves that the connection leads to the primary. One that a device on the way has forgotten looks like a quiet one.
 async fn prove(listener: &mut PgListener, server: &Server, known: &Known) -> sqlx::Result<()> {
-    let proved = timeout(server.patience(), schema::prove(listener, known)).await;
+    let proved = timeout(server.patience(), known.prove(listener)).await;
     proved.map_err(|_| sqlx::Error::Protocol(Silent.to_string()))?
 }
 

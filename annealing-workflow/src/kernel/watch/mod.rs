@@ -33,12 +33,12 @@ use crate::{
     watch::{Wanted, WatchRecord, WatchedRecord},
 };
 
-/// A stored watch.
+/// A watch with all its stored state, for the next owner.
 #[derive(Debug, Clone)]
 pub struct RecoveredWatch {
     /// The asset with the watch.
     pub asset: AssetId,
-    /// Its record.
+    /// The stored state of the watch itself: its content in intent, its pause and its counts.
     pub record: WatchRecord,
     /// What it knows of assets.
     pub assets: Vec<(AssetId, WatchedRecord)>,
