@@ -11,7 +11,7 @@ use control_plane_store::{Topic, Watchers};
 use sqlx::postgres::{PgListener, PgPoolOptions};
 use tokio::time::{sleep, timeout};
 
-use crate::{failure::Silent, options::Server, schema, session::Known, statement::ALL};
+use crate::{failure::Silent, options::Server, session::Known, statement::ALL};
 
 /// The shortest and the longest pause before a lost connection is made again.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));

@@ -1,7 +1,7 @@
 //! The tables: created if they are missing, and checked on every connection.
 
 use control_plane_store::BatchId;
-use sqlx::{AssertSqlSafe, Connection, PgConnection, PgExecutor, Row};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 
 use crate::{
     Error,
