@@ -18,6 +18,6 @@ pub mod watch;
 pub use config::Config;
 pub use kernel::{Refused, Say, ScheduleWord, Settled, WorkflowWord};
 pub use shell::{
-    AskError, Attached, BuildError, Executions, Handle, Heard, Inbox, Listener, Started, Workflows,
-    WorkflowsBuilder,
+    AskError, Attached, BuildError, End, Executions, Handle, Heard, Inbox, Listener, Started,
+    Workflows, WorkflowsBuilder,
 };

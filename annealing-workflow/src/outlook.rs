@@ -19,7 +19,7 @@ pub const MAX_ENTRIES: usize = 1_000;
 pub struct Due {
     /// Time at which it is due, by the wall clock. What is late is due now.
     pub at: Timestamp,
-    /// What it is about.
+    /// The slot, the condition or the step that is due.
     pub what: DueWork,
 }
 

@@ -81,9 +81,9 @@ impl Default for ExecutionQuery {
 }
 
 impl ExecutionQuery {
-    /// Default of [`limit`](Self::limit).
+    /// Default of [`limit`](Self::limit), in executions per page.
     pub const LIMIT: usize = 100;
-    /// Maximum of [`limit`](Self::limit).
+    /// Maximum of [`limit`](Self::limit), in executions per page.
     pub const MAX_LIMIT: usize = 1_000;
     /// Maximum number of executions that are looked at for one page (R61). Where few fit, a page may end there.
     pub const VISITS: usize = 20_000;

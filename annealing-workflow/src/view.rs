@@ -4,7 +4,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 use plugin_sdk::{
-    operation::ExecutionId,
+    operation::{EffectKey, ExecutionId},
     workflow::{MachineName, StateName, WorkflowName},
 };
 use prodspec_model::{AssetId, IncarnationNo, operation::Watch};
@@ -21,7 +21,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Execution {
-    /// Its id.
+    /// Id of the execution, which is its name in commands.
     pub id: ExecutionId,
     /// Its record: who started it and why, its key and labels, and whether it is paused or cancelled.
     #[serde(flatten)]
@@ -53,12 +53,14 @@ impl Execution {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Machine {
-    /// Its name.
+    /// Name of the machine, unique in its execution.
     pub name: MachineName,
-    /// Its present state.
+    /// The state in which the machine is now.
     pub state: StateName,
     /// Number of its run, from 1. It rises with every restart.
     pub run: u32,
+    /// The key of the effects of that run, under which a callee may have noted one.
+    pub key: EffectKey,
     /// Number of the last attempt of the run. 0: there was none.
     pub attempt: u32,
     /// Number of failures in a row.
@@ -80,7 +82,7 @@ pub struct Machine {
 pub struct Wait {
     /// The kind of thing that is waited for.
     pub what: WaitFor,
-    /// The reason, for people.
+    /// The reason as text for people.
     pub why: String,
     /// Time since which it waits.
     pub since: Timestamp,
@@ -96,7 +98,7 @@ pub struct Wait {
 pub enum WaitFor {
     /// The answer of a function, of a probe or of the dispatch stack.
     Call,
-    /// A time.
+    /// The end of a timer or of a delay between attempts.
     Time,
     /// Its turn, a fresh lease of the owner, or the end of a pause or a drain.
     Turn,
@@ -111,11 +113,11 @@ pub enum WaitFor {
     Rule(Vec<AssetId>),
     /// These assets, which an edit changed, to be in sync.
     Settled(Vec<AssetId>),
-    /// A child execution.
+    /// The end of a child execution, which has this id.
     Child(ExecutionId),
     /// A person who chooses an option.
     Person {
-        /// The question.
+        /// The question as text for this person.
         question: String,
         /// The options to choose from.
         options: Vec<StateName>,
@@ -151,7 +153,7 @@ impl fmt::Display for ClaimHolder {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Drained {
-    /// The workflow.
+    /// Name of the workflow that is drained.
     pub workflow: WorkflowName,
     /// Who has drained it, why, and when.
     #[serde(flatten)]

@@ -444,7 +444,7 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
             .beside("rollouts", move |_, enforcement| {
                 rollout::while_owner(rolling.clone(), enforcement)
             })
-            .beside("workflows", move |token, enforcement| {
+            .beside_until_drained("workflows", move |token, enforcement| {
                 workflow::while_owner(running.clone(), token, enforcement)
             })
             .build()?;

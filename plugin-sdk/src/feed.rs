@@ -9,7 +9,7 @@ use std::{
 use futures::{FutureExt, Stream, StreamExt, future::BoxFuture, stream::BoxStream};
 use prodspec_model::{AssetId, Incarnation};
 
-use crate::{Mono, Observation, Standing, observe};
+use crate::{FencingToken, Mono, Observation, Standing, observe};
 
 /// Tells engines that are attached beside an ownership of a partition what they need to act under it. The enforcer's handle
 /// implements it.
@@ -45,6 +45,12 @@ pub trait Enforcement: Send + Sync + 'static {
         let why = format!("{asset} cannot be looked at here");
         futures::future::ready(Err(observe::Error::failed(why))).boxed()
     }
+
+    /// A callee has refused a call because it has seen the token `seen`, which is not smaller than that of this ownership:
+    /// the store was lost or restored. Enforcement acquires the partition again above that token. The default does nothing.
+    fn fenced(&self, seen: FencingToken) {
+        let _ = seen;
+    }
 }
 
 /// A change that enforcement tells.
@@ -56,6 +62,9 @@ pub enum FeedItem {
     Lease(Mono),
     /// Enforcement has taken in this newest incarnation.
     Took(Incarnation),
+    /// The ownership ends in order. Nothing may begin from now on; calls in flight may end until then. An engine that is
+    /// waited for ends by itself.
+    Drains(Mono),
     /// The present standings of followed assets. An asset that an incarnation changes is told after [`FeedItem::Took`].
     Standings(Vec<(AssetId, Standing)>),
 }

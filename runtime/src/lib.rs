@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 
-use std::{future::Future, pin::Pin, time::Duration};
+use std::{
+    collections::hash_map::RandomState, future::Future, hash::BuildHasher, pin::Pin, time::Duration,
+};
 
 use futures::{channel::oneshot, future::BoxFuture};
 use plugin_sdk::{Mono, Now};
@@ -55,6 +57,13 @@ pub trait Runtime: Clone + Send + Sync + 'static {
     /// threads then continues on the others. The default is the same as [`Runtime::spawn`].
     fn spawn_call(&self, call: BoxFuture<'static, ()>) {
         self.spawn(call);
+    }
+
+    /// Returns a number that no other call, process or machine returns, except by chance. A simulated runtime derives it from
+    /// its seed.
+    fn random(&self) -> u64 {
+        // The keys of a `RandomState` come from the system's randomness.
+        RandomState::new().hash_one(std::process::id())
     }
 
     /// Returns a future that completes after `duration`.

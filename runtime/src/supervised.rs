@@ -3,8 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::{
+    FutureExt,
     channel::oneshot,
-    future::{AbortHandle, Abortable, BoxFuture, Either, select},
+    future::{AbortHandle, Abortable, BoxFuture, Either, Shared, select},
 };
 
 use crate::{Panic, Runtime, catch_panic_in};
@@ -55,7 +56,7 @@ pub trait Reports: Send + 'static {
 #[derive(Debug)]
 pub struct SupervisedTask {
     abort: AbortHandle,
-    gone: oneshot::Receiver<()>,
+    gone: Shared<oneshot::Receiver<()>>,
 }
 
 impl SupervisedTask {
@@ -68,7 +69,13 @@ impl SupervisedTask {
             let _ = Abortable::new(task, registration).await;
             drop(over);
         }));
+        let gone = gone.shared();
         Self { abort, gone }
+    }
+
+    /// A future that completes when the task has ended, by itself or by an abort, and all that it owns is dropped.
+    pub fn ended(&self) -> BoxFuture<'static, ()> {
+        self.gone.clone().map(drop).boxed()
     }
 
     /// A handle that aborts the task.

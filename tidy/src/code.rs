@@ -194,7 +194,7 @@ impl<'a> Visit<'a> for Sizes {
     }
 }
 
-fn only_in_tests(attribute: &syn::Attribute) -> bool {
+pub(crate) fn only_in_tests(attribute: &syn::Attribute) -> bool {
     attribute.path().is_ident("cfg")
         && attribute
             .parse_args::<syn::Path>()

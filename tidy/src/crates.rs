@@ -82,6 +82,27 @@ pub struct Member {
     pub tested_with: Vec<String>,
     /// Features of tokio that every user of the crate gets.
     pub tokio: Vec<String>,
+    /// Whether the crate may be published: its manifest does not have `publish = false`.
+    pub published: bool,
+    /// Whether one of the targets is a library.
+    pub has_library: bool,
+}
+
+impl Member {
+    /// Whether users build on the crate: it is published and has a library.
+    pub fn is_library(&self) -> bool {
+        self.published && self.has_library
+    }
+}
+
+/// The crate that the file at `path` belongs to: the one with the deepest folder. `None` outside of all crates.
+pub fn owner<'a>(members: &'a [Member], path: &str) -> Option<&'a Member> {
+    let within = |member: &&Member| {
+        let rest = path.strip_prefix(&*member.folder);
+        rest.is_some_and(|rest| rest.starts_with('/'))
+    };
+    let owners = members.iter().filter(within);
+    owners.max_by_key(|member| member.folder.len())
 }
 
 /// Reads the crates of this workspace with `cargo metadata`.
@@ -143,6 +164,11 @@ fn member(package: &Value, root: &str) -> Member {
             .flat_map(|dependency| list(dependency, "features"))
             .filter_map(|feature| Some(feature.as_str()?.to_owned()))
             .collect(),
+        // `null` permits all registries, an empty list none.
+        published: package["publish"] != Value::Array(Vec::new()),
+        has_library: list(package, "targets")
+            .flat_map(|target| list(target, "kind"))
+            .any(|kind| kind == "lib"),
     }
 }
 

@@ -13,15 +13,12 @@ const METADATA: [&str; 7] = [
     "edition",
 ];
 
-/// Lists what is missing in the crates that are published: all without `publish = false`.
+/// Lists the missing keys and documents of the crates that are published.
 pub fn check(members: &[Member], tree: &Tree) -> Vec<String> {
     let mut problems = Vec::new();
-    for Member { folder, .. } in members {
+    for Member { folder, .. } in members.iter().filter(|member| member.published) {
         let text = |file: &str| tree.text(&format!("{folder}/{file}")).unwrap_or_default();
         let manifest = text("Cargo.toml");
-        if manifest.contains("\npublish = false\n") {
-            continue;
-        }
         for key in METADATA {
             if !manifest.lines().any(|line| line.starts_with(key)) {
                 problems.push(format!("{folder}/Cargo.toml: add `{key}`"));

@@ -2,24 +2,13 @@
 
 use syn::{Attribute, Visibility, spanned::Spanned, visit::Visit};
 
-use crate::tree::File;
+use crate::{
+    crates::{self, Member},
+    tree::File,
+};
 
 /// The documentation of a public item has at least this many words.
 const DOCUMENTED: usize = 5;
-
-/// The crates whose public items users read, by the beginning of their paths.
-const LIBRARIES: [&str; 10] = [
-    "annealing-checks/src/",
-    "annealing-enforcer/src/",
-    "annealing-strategist/src/",
-    "control-plane/",
-    "plugin-sdk/src/",
-    "plugins/",
-    "prodspec-gen/src/",
-    "prodspec-model/src/",
-    "runtime/",
-    "store/",
-];
 
 /// Every place where a text names no actor: comments, strings and identifiers alike.
 pub fn actors(file: &File) -> Vec<String> {
@@ -44,9 +33,11 @@ fn names_no_actor(word: &str) -> bool {
     ["any", "every", "no", "some"].contains(&body) || ["ever", "m"].contains(&of_who)
 }
 
-/// Public items of a library that are documented in fewer than five words.
-pub fn documentation(file: &File) -> Vec<String> {
-    let library = LIBRARIES.iter().any(|path| file.path.starts_with(path));
+/// Public items of a library that are documented in fewer than five words. Users read those of every crate for which
+/// [`Member::is_library`] holds; tests, examples and benches of such a crate are not part of its library.
+pub fn documentation(file: &File, members: &[Member]) -> Vec<String> {
+    let owner = crates::owner(members, &file.path).filter(|member| member.is_library());
+    let library = owner.is_some_and(|member| file.path[member.folder.len()..].starts_with("/src/"));
     if !library || file.is_test() {
         return Vec::new();
     }

@@ -66,6 +66,11 @@ impl Attached {
         self.send_all(kernel, &FeedItem::Lease(until));
     }
 
+    /// Tells the readers that the ownership ends in order.
+    pub(super) fn drains(&mut self, kernel: &mut Kernel, until: Mono) {
+        self.send_all(kernel, &FeedItem::Drains(until));
+    }
+
     /// Tells the readers what one step of the kernel changed.
     pub(super) fn tell(
         &mut self,

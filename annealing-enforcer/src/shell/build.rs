@@ -15,7 +15,7 @@ use prodspec_model::{Message, PartitionId, TypeName, id::InvalidId};
 use super::{
     ProcessLease, TERM,
     attached::FeedNumbers,
-    enforcer::{Enforcer, WhileOwner},
+    enforcer::{Enforcer, OnShutdown, WhileOwner},
     handle::Handle,
     into_plugin::IntoPlugin,
     phase::SharedPhase,
@@ -121,7 +121,7 @@ pub struct EnforcerBuilder<R> {
     diffs: Option<DiffStack>,
     pushes: Option<PushStack>,
     checks: Checks,
-    while_owner: BTreeMap<&'static str, WhileOwner<R>>,
+    while_owner: BTreeMap<&'static str, (WhileOwner<R>, OnShutdown)>,
 }
 
 type DiffStack = Box<dyn FnOnce(Registry) -> Stack<DiffRequest, Diff> + Send>;
@@ -259,7 +259,22 @@ impl<R: Runtime> EnforcerBuilder<R> {
         F: Future<Output = ()> + Send + 'static,
     {
         let task: WhileOwner<R> = Arc::new(move |token, handle| Box::pin(task(token, handle)));
-        self.while_owner.insert(name, task);
+        self.while_owner.insert(name, (task, OnShutdown::Ends));
+        self
+    }
+
+    /// As [`EnforcerBuilder::beside`], for a task that makes calls of its own, which a shutdown must not cut off. It gets
+    /// [`FeedItem::Drains`](plugin_sdk::FeedItem::Drains) and ends by itself; it is waited for as pushes are.
+    pub fn beside_until_drained<F>(
+        mut self,
+        name: &'static str,
+        task: impl Fn(FencingToken, Handle<R>) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let task: WhileOwner<R> = Arc::new(move |token, handle| Box::pin(task(token, handle)));
+        self.while_owner.insert(name, (task, OnShutdown::Drains));
         self
     }
 

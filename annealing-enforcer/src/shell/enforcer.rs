@@ -54,13 +54,31 @@ pub struct Enforcer<R> {
     pub(super) diffs: Option<Stack<DiffRequest, Diff>>,
     pub(super) pushes: Option<Stack<PushRequest, Pushed>>,
     pub(super) checks: Checks,
-    pub(super) while_owner: BTreeMap<&'static str, WhileOwner<R>>,
+    pub(super) while_owner: BTreeMap<&'static str, (WhileOwner<R>, OnShutdown)>,
     pub(super) task_failures: TaskFailures,
     pub(super) pulse: Pulse,
     pub(super) phase: SharedPhase,
     pub(super) feeds: FeedNumbers,
     pub(super) inputs: UnboundedReceiver<Input>,
     pub(super) sender: UnboundedSender<Input>,
+}
+
+/// What becomes of a task beside an ownership when a shutdown begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OnShutdown {
+    /// It is dropped at once.
+    Ends,
+    /// It is told, and waited for.
+    Drains,
+}
+
+/// The tasks beside one ownership, as a shutdown sees them.
+#[derive(Default)]
+pub(super) struct Beside {
+    /// Those that are dropped at once.
+    pub(super) stops: Vec<AbortHandle>,
+    /// The ends of those that are waited for.
+    pub(super) drains: Vec<BoxFuture<'static, ()>>,
 }
 
 /// Makes a task that runs beside each ownership of the partition, from its fencing token and a handle to the enforcer.
@@ -173,9 +191,15 @@ impl<R: Runtime> Enforcer<R> {
         shutdown: &mut BoxFuture<'static, ()>,
     ) -> Result<End, Error> {
         let beside = self.all_beside(token);
-        let stops = beside.iter().map(SupervisedTask::stop).collect();
-        let ended = self.enforce_alone(token, asked, stops, shutdown).await;
-        for task in beside {
+        let mut seen = Beside::default();
+        for (task, on_shutdown) in &beside {
+            match on_shutdown {
+                OnShutdown::Ends => seen.stops.push(task.stop()),
+                OnShutdown::Drains => seen.drains.push(task.ended()),
+            }
+        }
+        let ended = self.enforce_alone(token, asked, seen, shutdown).await;
+        for (task, _) in beside {
             task.end().await;
         }
         ended
@@ -186,7 +210,7 @@ impl<R: Runtime> Enforcer<R> {
         &mut self,
         token: FencingToken,
         mut asked: Vec<Input>,
-        beside: Vec<AbortHandle>,
+        beside: Beside,
         shutdown: &mut BoxFuture<'static, ()>,
     ) -> Result<End, Error> {
         let (recovered, watch) = match self.recover(token, &mut asked, shutdown).await? {
@@ -263,13 +287,14 @@ impl<R: Runtime> Enforcer<R> {
         }
     }
 
-    fn all_beside(&self, token: FencingToken) -> Vec<SupervisedTask> {
-        let start = |(name, task): (&&'static str, &WhileOwner<R>)| {
+    fn all_beside(&self, token: FencingToken) -> Vec<(SupervisedTask, OnShutdown)> {
+        let all = self.while_owner.iter();
+        let started = all.map(|(name, (task, on_shutdown))| {
             let (task, handle) = (task.clone(), self.handle());
             let make = move || task(token, handle.clone());
-            self.handle().beside(name, Arc::new(make))
-        };
-        self.while_owner.iter().map(start).collect()
+            (self.handle().beside(name, Arc::new(make)), *on_shutdown)
+        });
+        started.collect()
     }
 
     fn spawn_journal_writer(

@@ -6,7 +6,7 @@ use control_plane_runtime::{Kernel as _, Runtime, catch_panic};
 use futures::{
     FutureExt, StreamExt,
     channel::mpsc::{UnboundedReceiver, UnboundedSender},
-    future::{AbortHandle, BoxFuture},
+    future::BoxFuture,
 };
 use plugin_sdk::{Diff, FencingToken, Mono, Now, Run, plugin};
 
@@ -14,6 +14,7 @@ use super::{
     askers::Askers,
     attached::Attached,
     calls::Calls,
+    enforcer::Beside,
     error::Error,
     feed,
     input::{Input, Refused, Reply},
@@ -80,8 +81,8 @@ pub(super) struct Ownership<R> {
     pub(super) pulse: Pulse,
     /// How long pushes under way have to end on shutdown.
     pub(super) drain: Duration,
-    /// Handles to end the tasks that run beside this ownership.
-    pub(super) beside: Vec<AbortHandle>,
+    /// The tasks that run beside this ownership.
+    pub(super) beside: Beside,
 }
 
 impl<R: Runtime> Ownership<R> {
@@ -109,7 +110,7 @@ impl<R: Runtime> Ownership<R> {
             violation: None,
             pulse: Pulse::default(),
             drain: Duration::ZERO,
-            beside: Vec::new(),
+            beside: Beside::default(),
         }
     }
 
@@ -244,6 +245,8 @@ impl<R: Runtime> Ownership<R> {
             Input::Of(token, input) if token == self.calls.token => return self.take(*input),
             Input::Of(..) => {}
             Input::Lost => return Some(Ok(End::Lost)),
+            // One that an engine beside an earlier ownership reports says nothing of this one.
+            Input::Fenced(seen) if seen < self.calls.token => {}
             Input::Fenced(seen) => return Some(Ok(End::Fenced(seen))),
             Input::Stopped(why) => return Some(Err(Error::Stopped(why))),
         }

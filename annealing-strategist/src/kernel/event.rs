@@ -3,7 +3,7 @@
 use plugin_sdk::{Health, HealthRequest, Pin, PinStatus, RolloutId, SelectRequest, Selection};
 use prodspec_model::{AssetId, Incarnation};
 
-use super::people::{Command, Refused};
+use super::command::{Command, Refused};
 use crate::group::Heads;
 use crate::record::{By, Quarantined, Rollout, TargetRecord};
 

@@ -7,6 +7,7 @@
 mod back;
 mod begin;
 mod candidates;
+mod command;
 mod end;
 mod event;
 mod explain;
@@ -41,8 +42,8 @@ use control_plane_runtime::Steady;
 use plugin_sdk::{AssetTypes, Mono, Now};
 use prodspec_model::{AssetId, Incarnation};
 
+pub use command::{Command, Refused};
 pub use event::{Call, Effects, Event, Record, Step};
-pub use people::{Command, Refused};
 pub use recovered::Recovered;
 pub use view::{Counts, GroupOutcome, View};
 pub use {crate::bug::Bug, crate::group::Heads};

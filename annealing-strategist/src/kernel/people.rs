@@ -1,37 +1,9 @@
-//! Commands of operators to a rollout, each with the operator and a reason, and the answers to commands that do not
-//! fit.
+//! What commands of operators do to a rollout.
 
 use plugin_sdk::Now;
-use serde::{Deserialize, Serialize};
 
-use super::{Effects, Kernel, state::live::Live};
+use super::{Command, Effects, Kernel, Refused, state::live::Live};
 use crate::record::{By, State};
-
-/// A command of an operator to the live rollout of a policy group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Command {
-    /// Select no more targets. Pushes under way continue, and health is still checked.
-    Pause,
-    /// Continue a rollout that was paused.
-    Resume,
-    /// Let the targets that have settled so far pass their gates, baked or not, even if health is unknown.
-    Promote,
-    /// Stop the rollout and leave all targets where they are.
-    Abort,
-    /// Retry a rollout that has stopped, is rolling back, or was rolled back: its content is released from
-    /// quarantine. If no content of the newest incarnation failed in the last rollout, the content of all earlier
-    /// ones is released instead.
-    Retry,
-    /// Roll back all targets that have moved.
-    RollBack,
-}
-
-/// Why a command has no effect: a sentence for the operator.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Refused(pub String);
 
 impl Kernel {
     pub(super) fn person(

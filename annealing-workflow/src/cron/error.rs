@@ -39,7 +39,7 @@ pub enum Error {
     Zone {
         /// Name of the unknown zone.
         zone: String,
-        /// What to write instead.
+        /// Advice for people: zones with the same last part of their name, or the form of a zone's name.
         hint: String,
         /// The error of the time zone database.
         source: jiff::Error,

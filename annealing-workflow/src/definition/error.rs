@@ -104,9 +104,9 @@ pub enum Problem {
     NeverEnabled {
         /// The action that is never enabled.
         of: GuardOf,
-        /// Its guard, as written.
+        /// The guard of the action, as the definition has it.
         guard: Guard,
-        /// What to change.
+        /// Advice for the author of the definition: which part to add, correct or remove.
         advice: &'static str,
     },
     /// No outcome that can occur leads to a state.

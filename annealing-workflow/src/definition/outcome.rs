@@ -20,12 +20,14 @@ const MAX_CLAUSES: usize = 50;
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Outcome {
-    /// `ends_well` holds.
+    /// The condition `ends_well` holds at the end of the execution.
     Succeeded,
     /// `ends_well` does not hold, and a machine is in `failed` or `expired`, or `ends_badly` holds.
     Failed,
     /// Neither holds, and cancelling the execution was asked for.
     Cancelled,
+    /// An operator has ended it at once, whatever its states are.
+    Terminated,
     /// None of these. The definition has no answer for this end.
     Stuck {
         /// The conditions that do not hold, of which one should: those of the ends, then those of actions. At most 50.
@@ -39,6 +41,7 @@ impl fmt::Display for Outcome {
             Self::Succeeded => f.write_str("succeeded"),
             Self::Failed => f.write_str("failed"),
             Self::Cancelled => f.write_str("cancelled"),
+            Self::Terminated => f.write_str("terminated"),
             Self::Stuck { clauses } => {
                 f.write_str("stuck")?;
                 let mut before = ": ";

@@ -21,7 +21,7 @@ pub enum RedefineError {
          when the machine has left it"
     )]
     NoState {
-        /// The machine.
+        /// The machine whose present state the new definition lacks.
         machine: MachineName,
         /// The state in which it is.
         state: StateName,

@@ -66,7 +66,7 @@ impl Lane {
                 self.wake(now, key);
             }
             let leased = now.mono < self.leased_until();
-            if !leased || self.running >= self.settings.config.calls {
+            if !leased || self.draining || self.running >= self.settings.config.calls {
                 return;
             }
             let at = self.ages_at(now);

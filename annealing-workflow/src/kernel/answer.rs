@@ -58,6 +58,9 @@ impl Lane {
                 step.rare.reach = None;
             }
         }
+        if self.step_of(id).is_some_and(|step| step.rare.restarts) {
+            return self.restart_in_time(now, id, out);
+        }
         match answer {
             Ok(ran) => self.ran(now, id, ran, out),
             Err(plugin::Error::Unknown { message }) => self.unknown(now, id, &message, out),

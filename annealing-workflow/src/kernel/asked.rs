@@ -25,35 +25,35 @@ pub enum Asked {
     Operate {
         /// The name of the operation, as the workflow, and the key.
         start: Start,
-        /// The operation.
+        /// The operation to run, before it is checked against the registered functions.
         operation: Operation,
     },
     /// A word for an execution.
     Say {
-        /// The execution.
+        /// Id of the execution that the command is for.
         execution: ExecutionId,
-        /// The word.
+        /// The command that the execution has to follow.
         word: Say,
     },
     /// A word for the schedule of an asset.
     Schedule {
-        /// The asset.
+        /// Id of the asset that has the schedule.
         asset: AssetId,
-        /// The word.
+        /// The command: pause, resume or acknowledge the schedule.
         word: ScheduleWord,
     },
     /// A word for a workflow.
     Workflow {
-        /// The workflow.
+        /// Name of the workflow that the command is for.
         workflow: WorkflowName,
-        /// The word.
+        /// The command: drain the workflow, or resume it.
         word: WorkflowWord,
     },
     /// A word for the watch of an asset.
     Watch {
-        /// The asset.
+        /// Id of the asset that has the watch.
         asset: AssetId,
-        /// The word.
+        /// The command: pause, resume or acknowledge the watch.
         word: ScheduleWord,
     },
 }

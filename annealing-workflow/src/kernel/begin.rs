@@ -15,7 +15,7 @@ use super::{
     sparse::Until,
     state::{Execution, ExecutionNo, Phase, Step, StepId, Why},
 };
-use crate::definition::MachineNo;
+use crate::definition::{MachineNo, StateNo};
 
 impl Lane {
     /// Notes that the actions of these machines may be enabled now, or not any more.
@@ -37,7 +37,7 @@ impl Lane {
             let Some(execution) = self.live.get(&id.execution) else {
                 continue;
             };
-            if execution.waits_to_start() {
+            if execution.waits_to_start() || execution.live.terminated.is_some() {
                 continue;
             }
             let enabled = execution
@@ -45,6 +45,9 @@ impl Lane {
                 .is_enabled(id.machine, &execution.position);
             let phase = execution.steps.at(id.machine).map(|step| &step.phase);
             match phase {
+                // A machine that is about to be set back is not in the state that its position says.
+                None | Some(Phase::Rests)
+                    if enabled && execution.depends_on_restart(id.machine) => {}
                 None | Some(Phase::Rests) if enabled => self.begin(now, id, out),
                 Some(phase) if !enabled && *phase != Phase::Rests => self.withdraw(now, id, out),
                 _ => {}
@@ -129,6 +132,9 @@ impl Lane {
         let Some(step) = execution.steps.at(id.machine) else {
             return;
         };
+        if step.rare.restarts {
+            return self.restart_in_time(now, id, out);
+        }
         if step.edit.is_pending() {
             return self.make_edit(now, id, out);
         }
@@ -146,13 +152,9 @@ impl Lane {
             return self.changed(id);
         }
         let function = function.clone();
-        let not_before = step.rare.not_before.filter(|at| *at > now.mono);
         let (suspect, under_way) = (step.suspect, step.under_way);
         if let Some(step) = self.step_mut(id) {
             step.rare.due.get_or_insert((now.mono, now.wall));
-        }
-        if let Some(at) = not_before {
-            return self.enter(now, id, Phase::Delayed(Why::OlderRun), Some(at));
         }
         if !self.settings.functions.contains_key(&function) {
             return self.missing(now, id, function);
@@ -397,6 +399,14 @@ impl Step {
 }
 
 impl Execution {
+    /// Whether the guard of a machine mentions another one that is about to be set back from a later state.
+    fn depends_on_restart(&self, machine: MachineNo) -> bool {
+        let later = |other| self.position.state(other) != StateNo::FIRST;
+        let waiting = self.steps.iter().filter(|(_, step)| step.rare.restarts);
+        let mut waiting = waiting.filter(|(other, _)| *other != machine && later(*other));
+        waiting.any(|(other, _)| self.workflow.mentioning(other).contains(&machine))
+    }
+
     /// Whether the execution is cancelled and does not let this step begin anything more.
     fn is_disabled(&self, machine: MachineNo, step: &Step) -> bool {
         self.position.cancelled()

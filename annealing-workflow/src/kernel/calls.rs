@@ -73,6 +73,7 @@ impl Lane {
     pub(super) fn release(&mut self, now: Now, out: &mut Effects) {
         let mut late = Vec::new();
         while now.mono < self.leased_until()
+            && !self.draining
             && let Some((_, call, made)) = self.held.pop_front_if(|(at, ..)| *at <= self.durable)
         {
             match (&made, self.calls.get(&call).copied()) {

@@ -53,13 +53,13 @@ pub struct CommitNo(pub u64);
 pub enum Event {
     /// A word for an execution, or the start of one.
     Heard {
-        /// What is asked for.
+        /// The command that the lane has to handle.
         command: Command,
-        /// Who asks, and why.
+        /// The person or program that gives the command, and the reason.
         by: By,
         /// What the store knows of the key of a start. `None`: nothing, or there is no key.
         known: Option<Box<KeyRecord>>,
-        /// The caller.
+        /// Number of the caller, under which [`Effects::replies`] has the reply.
         reply: ReplyNo,
     },
     /// A command of another process, from the inbox. It is answered by [`Record::Answered`].
@@ -70,7 +70,7 @@ pub enum Event {
         at: Timestamp,
         /// What is asked for. `Err`: the owner cannot take it, and why.
         command: Result<Command, Refused>,
-        /// Who asks, and why.
+        /// The person or program that gives the command, and the reason.
         by: By,
         /// What the store knows of the key of a start.
         known: Option<Box<KeyRecord>>,
@@ -79,11 +79,11 @@ pub enum Event {
     Dispatched(CallNo, Result<Dispatch, String>),
     /// What the store knows of keys under which the next answer starts executions.
     Known(Vec<KeyRecord>),
-    /// A function has answered.
+    /// A function has answered its call, or has failed.
     Answered(CallNo, Result<Ran, plugin::Error>),
     /// The function of a call cannot be called now, and was not.
     PutOff(CallNo, plugin::Error),
-    /// A probe has answered.
+    /// A probe has answered whether the effect of a call happened, or has failed.
     Probed(CallNo, Result<Probed, plugin::Error>),
     /// An edit was made, or was not.
     Edited(CallNo, Result<Made, plugin::Error>),
@@ -100,7 +100,11 @@ pub enum Event {
     Durable(CommitNo),
     /// The ownership is fresh until this time; after it nothing starts before the next such event.
     Lease(Mono),
-    /// Time has passed.
+    /// The owner ends in order. No call begins any more, and those in flight are waited for.
+    Drain,
+    /// The time for calls in flight is over, or none is in flight: what is left is for the next owner.
+    HandOver,
+    /// Time has passed: timers, retries and slots that are due by now go on.
     Tick,
 }
 
@@ -111,7 +115,7 @@ pub enum Command {
     Start {
         /// The workflow, the key and the input.
         start: Box<Start>,
-        /// The reason.
+        /// The reason for which the execution is started.
         cause: StartCause,
         /// The executions and watches that led to it, the nearest last.
         chain: Vec<String>,
@@ -120,9 +124,9 @@ pub enum Command {
     Operate {
         /// The name of the operation, as the workflow, and the key.
         start: Box<Start>,
-        /// The operation.
+        /// The operation to run, compiled and checked against the registered functions.
         operation: Box<Operated>,
-        /// The reason.
+        /// The reason for which the operation is run.
         cause: StartCause,
     },
     /// Joins the live run of a workflow for an asset, or starts one, which may run an operation.
@@ -133,13 +137,13 @@ pub enum Command {
     Say(ExecutionId, Say),
     /// Restarts machines of an execution that has ended, as the store has it: it is live again.
     Reopen(Box<RecoveredExecution>, Vec<MachineName>),
-    /// Shows a live execution.
+    /// Shows a live execution. Answered by [`Reply::Shown`].
     Show(ExecutionId),
     /// Shows a page of live executions.
     ShowPage(Box<ExecutionQuery>),
     /// A word for a schedule.
     Schedule(AssetId, ScheduleWord),
-    /// Shows all schedules.
+    /// Shows all schedules of the partition. Answered by [`Reply::Schedules`].
     ShowSchedules,
     /// A word for a watch.
     Watch(AssetId, ScheduleWord),
@@ -147,7 +151,7 @@ pub enum Command {
     Workflow(WorkflowName, WorkflowWord),
     /// Shows the workflows that are drained.
     ShowDrained,
-    /// Shows all watches.
+    /// Shows all watches of the partition. Answered by [`Reply::Watches`].
     ShowWatches,
 }
 
@@ -156,7 +160,7 @@ pub enum Command {
 pub enum Reply {
     /// The execution that a start has begun, or that its key had begun before.
     Started {
-        /// Its id.
+        /// Id of the execution that has the key.
         id: ExecutionId,
         /// Whether this start began it.
         new: bool,
@@ -167,7 +171,7 @@ pub enum Reply {
     Joined(Box<AssetRun>),
     /// The runs of a workflow for an asset.
     Runs(Vec<AssetRun>),
-    /// The word was taken.
+    /// The command was accepted; its changes are durable.
     Taken,
     /// One execution. `None`: it is not live.
     Shown(Option<Box<Execution>>),
@@ -190,7 +194,7 @@ pub enum Record {
     Lane(LaneRecord),
     /// The definition of a workflow.
     Definition(Workflow),
-    /// A live execution.
+    /// Writes the record of a live execution: its origin, its pause, its claims. Its steps have their own.
     Live(ExecutionId, Box<Live>),
     /// The input of an execution.
     Input(ExecutionId, Value),
@@ -202,7 +206,7 @@ pub enum Record {
     Log(ExecutionId, u32, LogRecord),
     /// Removes the entries of the log that begin at this number.
     ForgetLog(ExecutionId, u32),
-    /// A key.
+    /// Writes the execution that a key has started, for later starts with this key.
     Key(Box<KeyRecord>),
     /// An execution has ended; its live record goes.
     Ended(Box<Ended>),
@@ -252,7 +256,7 @@ pub struct PreparedEdit {
     pub holder: Holder,
     /// Who asked for the execution, for the history of the source.
     pub by: By,
-    /// The changes.
+    /// The edits and pauses, with their id and limits.
     pub edit: StepEdit,
 }
 
@@ -293,7 +297,7 @@ pub enum Settlement {
 /// The call of a function.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
-    /// Name of the function.
+    /// Name of the function, as the program registered it.
     pub function: Arc<str>,
     /// The key of the effect.
     pub key: EffectKey,
@@ -331,7 +335,7 @@ pub struct Effects {
     pub commit: Option<CommitNo>,
     /// Whether the commit has to reach the disk soon. If not, it may wait for the next one that does.
     pub urgent: bool,
-    /// Calls to make.
+    /// Calls that the shell makes when `commit` is durable.
     pub calls: Vec<Call>,
     /// Assets whose standings the kernel is to be told from now on (`true`), or not any more.
     pub follow: Vec<(AssetId, bool)>,

@@ -28,11 +28,14 @@ pub enum ScheduleWord {
     /// Nothing starts until it is resumed. Slots that fall into the pause never will; of what a watch sees meanwhile, the
     /// newest does then.
     Pause,
-    /// Ends a pause.
+    /// Ends a pause. The next slot, or a change that waits, may start a run.
     Resume,
     /// The asset is meant to be gone from intent: the schedule or the watch stops, as it does while the asset has the addon
     /// `Turndown`. What runs goes on until it ends.
     Acknowledge,
+    /// Starts a run of a schedule now, beside its slots, which stay as they are. It is refused while a run is live, unless the
+    /// schedule's concurrency is `Allow`, and while the schedule is paused.
+    Run,
 }
 
 impl std::fmt::Display for ScheduleWord {
@@ -41,6 +44,7 @@ impl std::fmt::Display for ScheduleWord {
             Self::Pause => "pause",
             Self::Resume => "resume",
             Self::Acknowledge => "acknowledge",
+            Self::Run => "run",
         })
     }
 }

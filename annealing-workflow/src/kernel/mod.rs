@@ -16,6 +16,7 @@ mod edit;
 mod event;
 mod gate;
 mod gather;
+mod handover;
 mod inbox;
 mod intended;
 mod log;
@@ -36,6 +37,7 @@ mod show;
 mod sparse;
 mod start;
 mod state;
+mod terminate;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -56,8 +58,8 @@ use control_plane_runtime::{Kernel, claims::Claims};
 use jiff::SignedDuration;
 use plugin_sdk::{
     FencingToken, Key, Mono, Now,
-    operation::{ExecutionId, FunctionInfo},
-    workflow::WorkflowName,
+    operation::{ExecutionId, FunctionInfo, KeyIdentity},
+    workflow::{MachineName, WorkflowName},
 };
 use prodspec_model::{Digest, IncarnationNo};
 
@@ -89,7 +91,7 @@ pub use crate::bug::Bug;
 use crate::{
     config::Config,
     definition::Workflow,
-    record::{Entry, KeyRecord, Said},
+    record::{Entry, KeyRecord, OpenEffect, Said},
 };
 
 /// Maximum length of a chain of causes.
@@ -116,9 +118,11 @@ pub struct Settings {
     pub functions: BTreeMap<Arc<str>, Function>,
     /// The workflows that new executions may have, by name.
     pub workflows: BTreeMap<WorkflowName, Workflow>,
+    /// The identity of the keys of effects that begin under this ownership.
+    pub identity: KeyIdentity,
     /// Whether there is a dispatch stack to ask.
     pub dispatches: bool,
-    /// The numbers to use.
+    /// Limits, waits and retention of the lane.
     pub config: Config,
 }
 
@@ -156,6 +160,8 @@ pub struct Lane {
     /// Calls that wait until the commit of their attempt is durable.
     held: VecDeque<(CommitNo, CallNo, Call)>,
     suspects: Suspects,
+    /// Whether the owner ends in order: no call begins any more.
+    draining: bool,
     schedules: Schedules,
     watches: Watches,
     /// The steps whose edits are being made, or may have been.
@@ -177,6 +183,8 @@ pub struct Lane {
     /// Commands of other processes whose answers are not durable yet.
     answering: Answering,
     origins: Origins,
+    /// What may still take effect of an execution that an operator ends in this step.
+    terminated: BTreeMap<MachineName, OpenEffect>,
     /// Executions that this owner has made live again after an end, and how often each had ended then.
     reopened: BTreeMap<ExecutionNo, u32>,
 }
@@ -222,6 +230,8 @@ impl Kernel for Lane {
             Event::Answered(call, answer) => self.answered(now, call, answer, true, out),
             Event::PutOff(call, why) => self.answered(now, call, Err(why), false, out),
             Event::Probed(call, answer) => self.probed(now, call, answer, out),
+            // Generation ends before the lane does. The next owner makes the edit under the same id.
+            Event::Edited(_, Err(_)) if self.draining => {}
             Event::Edited(call, answer) => self.edited(now, call, answer, out),
             Event::Settled(call, answer) => self.settled_edit(now, call, answer, out),
             Event::Took(incarnation, intended) => {
@@ -242,6 +252,8 @@ impl Kernel for Lane {
                 self.fire_alarms(now, out);
                 self.release(now, out);
             }
+            Event::Drain => self.begin_drain(now),
+            Event::HandOver => self.hand_over(now, out),
             Event::Tick => {}
         }
         self.fire_alarms(now, out);
@@ -291,7 +303,7 @@ impl Lane {
         self.no_of(execution).is_some()
     }
 
-    /// Number of live executions.
+    /// Number of live executions, paused and waiting ones included.
     pub fn live_count(&self) -> usize {
         self.live.len()
     }

@@ -1,10 +1,10 @@
 //! A lane that goes on where the last owner was.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plugin_sdk::{
     Class, FencingToken, Mono, Now,
-    operation::{AssetRun, ExecutionId},
+    operation::{AssetRun, ExecutionId, KeyIdentity},
     workflow::{MachineName, WorkflowName},
 };
 use prodspec_model::{AssetId, Digest, Incarnation};
@@ -29,13 +29,13 @@ use crate::{
 /// A live execution as the store has it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecoveredExecution {
-    /// Its id.
+    /// Id of the execution, which also has its number.
     pub id: ExecutionId,
-    /// Its definition.
+    /// The definition to which the execution keeps.
     pub workflow: Workflow,
-    /// Its record.
+    /// The record of the execution itself, without its steps.
     pub live: Live,
-    /// Its input.
+    /// The input with which the execution was started.
     pub input: Value,
     /// If it runs for an asset, the runs in the record of its key.
     pub runs: Vec<AssetRun>,
@@ -43,7 +43,7 @@ pub struct RecoveredExecution {
     pub changed: Option<Changed>,
     /// The records of its machines.
     pub steps: BTreeMap<MachineName, StepRecord>,
-    /// What its machines left.
+    /// The output of each machine that has left one for later steps.
     pub outputs: BTreeMap<MachineName, Output>,
     /// The first entry, and the number of entries, of each record of its log, oldest first.
     pub log: Vec<(u32, u32)>,
@@ -58,8 +58,10 @@ pub struct Recovered {
     pub live: Vec<RecoveredExecution>,
     /// The schedules, each with its asset.
     pub schedules: Vec<(AssetId, ScheduleRecord)>,
-    /// The watches.
+    /// The watches, each with its asset and the stored state of watched assets.
     pub watches: Vec<RecoveredWatch>,
+    /// Earlier owners that did not die: their processes lived on after they had lost the partition.
+    pub survived: BTreeSet<KeyIdentity>,
     /// The workflows that are drained.
     pub drained: BTreeMap<WorkflowName, Said>,
     /// How far rates are used up.
@@ -84,17 +86,34 @@ impl Lane {
         lane.stored = recovered.definitions.into_iter().collect();
         lane.next_execution = recovered.next.max(1);
         let mut interrupted = Vec::new();
-        for execution in recovered.live {
+        for mut execution in recovered.live {
             lane.next_execution = lane.next_execution.max(execution.id.n + 1);
+            let mended = execution.forget_deaths(&recovered.survived);
+            let no = ExecutionNo(execution.id.n);
             lane.add(now, execution, &mut interrupted);
+            for name in mended {
+                let machine = lane
+                    .live
+                    .get(&no)
+                    .and_then(|it| it.workflow.machine_no(&name));
+                if let Some(machine) = machine {
+                    lane.changed(StepId {
+                        execution: no,
+                        machine,
+                    });
+                }
+            }
         }
         lane.restore_schedules(recovered.schedules);
         lane.drained = recovered.drained;
         lane.restore_rates(now, recovered.rates, out);
         lane.restore_watches(recovered.watches, latest);
         lane.shuffle(&mut interrupted);
-        for id in interrupted {
-            lane.interrupted(now, id, out);
+        for (id, owner) in interrupted {
+            match owner.filter(|owner| !recovered.survived.contains(owner)) {
+                Some(owner) => lane.interrupted(now, id, owner, out),
+                None => lane.handed_over(now, id, out),
+            }
         }
         lane.settled(now, out);
         lane
@@ -124,6 +143,7 @@ impl Lane {
             next_call: 0,
             held: Default::default(),
             suspects: Default::default(),
+            draining: false,
             schedules: Default::default(),
             watches: Default::default(),
             editing: Default::default(),
@@ -140,15 +160,17 @@ impl Lane {
             answering: Default::default(),
             origins: Default::default(),
             reopened: BTreeMap::new(),
+            terminated: BTreeMap::new(),
         }
     }
 
-    /// Adds a stored execution. Its steps whose calls were in flight are appended to `interrupted`.
+    /// Adds a stored execution. Its steps whose calls were in flight are appended to `interrupted`, each with its owner, or
+    /// with none if that has handed the call over.
     pub(super) fn add(
         &mut self,
         now: Now,
         mut stored: RecoveredExecution,
-        interrupted: &mut Vec<StepId>,
+        interrupted: &mut Vec<(StepId, Option<KeyIdentity>)>,
     ) {
         let no = ExecutionNo(stored.id.n);
         let steps = std::mem::take(&mut stored.steps);
@@ -177,8 +199,10 @@ impl Lane {
             let alarm = alarm.filter(|_| !forgets);
             phases.push((id, phase, alarm));
             execution.steps.at_or_insert(machine, || step);
-            if record.call.is_some_and(|call| call.in_flight) {
-                interrupted.push(id);
+            match record.call {
+                Some(call) if call.in_flight => interrupted.push((id, Some(call.owner))),
+                Some(call) if call.handed_over => interrupted.push((id, None)),
+                _ => {}
             }
         }
         execution.restore_classes();
@@ -210,7 +234,7 @@ impl Lane {
     }
 
     /// A call of this step was in flight when the last owner ended.
-    fn interrupted(&mut self, now: Now, id: StepId, out: &mut Effects) {
+    fn interrupted(&mut self, now: Now, id: StepId, owner: KeyIdentity, out: &mut Effects) {
         let limit = self.settings.config.death_limit;
         let counts = !self.planted(Bug::DeathsUncounted);
         let Some(execution) = self.live.get_mut(&id.execution) else {
@@ -220,9 +244,12 @@ impl Lane {
         let Some(step) = execution.steps.at_mut(id.machine) else {
             return;
         };
-        step.rare.deaths += u32::from(counts);
+        if counts {
+            step.rare.deaths.push(owner);
+        }
         step.suspect = true;
-        let (deaths, attempt) = (step.rare.deaths, step.attempt);
+        let deaths = u32::try_from(step.rare.deaths.len()).unwrap_or(u32::MAX);
+        let (attempt, restarts) = (step.attempt, step.rare.restarts);
         let log = self.log.entry(id.execution).or_default();
         let entry = |what| Entry {
             at: now.wall,
@@ -230,7 +257,8 @@ impl Lane {
             what,
         };
         log.push(entry(What::Interrupted { attempt, deaths }));
-        if deaths >= limit {
+        // A new run has no deaths.
+        if deaths >= limit && !restarts {
             self.park(now, id, Phase::Poisoned);
         } else {
             self.resolve(now, id, false, out);
@@ -238,8 +266,17 @@ impl Lane {
         self.changed(id);
     }
 
+    /// A call of this step was in flight when the last owner ended in order, or lost the partition and lived on.
+    fn handed_over(&mut self, now: Now, id: StepId, out: &mut Effects) {
+        if let Some(alarm) = self.step_of(id).map(|step| step.alarm.time()) {
+            self.enter(now, id, Phase::HandedOver, alarm);
+        }
+        self.resolve(now, id, false, out);
+        self.changed(id);
+    }
+
     /// Orders the steps that were in flight, differently for each owner.
-    fn shuffle(&mut self, steps: &mut [StepId]) {
+    fn shuffle<T>(&mut self, steps: &mut [T]) {
         for last in (1..steps.len()).rev() {
             let other = usize::try_from(self.random() % (last as u64 + 1)).unwrap_or(0);
             steps.swap(last, other);
@@ -270,6 +307,22 @@ impl Lane {
             self.due_start(now, id, out);
         }
         self.finish(now, out);
+    }
+}
+
+impl RecoveredExecution {
+    /// R26: standing still is no death. Forgets the deaths of owners that have survived, and returns the machines about which
+    /// that changes something.
+    fn forget_deaths(&mut self, survived: &BTreeSet<KeyIdentity>) -> Vec<MachineName> {
+        let mut changed = Vec::new();
+        for (name, step) in &mut self.steps {
+            let before = step.deaths.len();
+            step.deaths.retain(|owner| !survived.contains(owner));
+            if step.deaths.len() < before {
+                changed.push(name.clone());
+            }
+        }
+        changed
     }
 }
 
@@ -327,12 +380,13 @@ impl Step {
     fn restored(now: Now, record: &StepRecord) -> (Self, Phase, Option<Mono>) {
         let mut step = Self::new((now.mono, now.wall));
         step.run = record.run;
+        step.rare.identity = record.identity;
         step.transitions = record.transitions;
         step.rare.begun = record.begun.clone();
         step.attempt = record.attempt;
         step.failures = record.failures;
-        step.rare.deaths = record.deaths;
-        step.suspect = record.deaths > 0;
+        step.rare.deaths = record.deaths.clone();
+        step.suspect = !record.deaths.is_empty();
         step.rare.error = record.error.clone();
         step.tries = record.tries;
         step.rare.claims = record.claims.clone();
@@ -340,11 +394,14 @@ impl Step {
         step.uncertain = record.uncertain;
         step.edit = record.edit.clone().map(Kept::open).unwrap_or_default();
         step.rare.expires = record.expires.map(|wait| wait.ends_at(now));
-        step.rare.not_before = record.not_before.map(|wait| wait.ends_at(now));
+        step.rare.restarts = record.restarts;
         step.rare.reach = record.reach.map(|wait| wait.ends_at(now));
         step.rare.older_child = record.older_child.clone();
         let wait = record.wait.map(|wait| wait.ends_at(now));
         let (phase, alarm) = match (&record.call, &record.child, record.does) {
+            (Some(call), ..) if call.handed_over => {
+                (Phase::HandedOver, Some(call.until.ends_at(now)))
+            }
             (Some(call), ..) => (Phase::Fencing(call.counts), Some(call.until.ends_at(now))),
             (_, Some(child), _) => (Phase::Child(Box::new(child.clone())), None),
             (.., Does::Unsettled) => (Phase::Unsettled, None),

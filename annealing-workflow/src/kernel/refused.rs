@@ -59,7 +59,7 @@ pub enum Refused {
     /// The execution has no such machine.
     #[error("{execution} has no machine {machine}; it has: {machines}")]
     NoMachine {
-        /// The execution.
+        /// Id of the execution that the command is for.
         execution: ExecutionId,
         /// The name that was given.
         machine: MachineName,
@@ -69,9 +69,9 @@ pub enum Refused {
     /// The word does not fit what the execution waits for.
     #[error("{word} does not fit {execution} now: {why}")]
     DoesNotFit {
-        /// The execution.
+        /// Id of the execution that the command is for.
         execution: ExecutionId,
-        /// The word.
+        /// The refused command, in the form of its `Display`.
         word: String,
         /// Why it does not fit, and what is waited for.
         why: String,
@@ -84,7 +84,7 @@ pub enum Refused {
     Schedule {
         /// The asset with the schedule.
         asset: AssetId,
-        /// The word.
+        /// The command that the schedule refuses.
         word: ScheduleWord,
         /// Why it does not fit, and what to do.
         why: Cow<'static, str>,
@@ -92,9 +92,9 @@ pub enum Refused {
     /// The word does not fit the workflow now.
     #[error("{word} does not fit the workflow {workflow} now: {why}")]
     Workflow {
-        /// The workflow.
+        /// Name of the workflow that the command is for.
         workflow: WorkflowName,
-        /// The word.
+        /// The command that the workflow refuses.
         word: WorkflowWord,
         /// Why it does not fit.
         why: Cow<'static, str>,
@@ -107,7 +107,7 @@ pub enum Refused {
     Watch {
         /// The asset with the watch.
         asset: AssetId,
-        /// The word.
+        /// The command that the watch refuses.
         word: ScheduleWord,
         /// Why it does not fit, and what to do.
         why: Cow<'static, str>,

@@ -33,6 +33,7 @@ impl Lane {
         self.may_reopen(&ended, &machines)?;
         self.open_key(&mut ended, known, out)?;
         ended.live.given_up = false;
+        ended.live.terminated = None;
         self.written_again(&ended, out);
         let no = ExecutionNo(id.n);
         let holder = super::holder(&id);

@@ -7,7 +7,7 @@ use super::{
     event::{Call, Effects, Record},
     refused::Refused,
     say::Say,
-    state::{Execution, ExecutionNo, Phase, StepId},
+    state::{Execution, ExecutionNo, Phase, StepId, Why},
 };
 use crate::definition::{MachineNo, StateNo};
 
@@ -51,7 +51,7 @@ impl Lane {
                 execution: no,
                 machine: *machine,
             };
-            self.set_back(now, id, out);
+            self.set_back_in_time(now, id, out);
         }
         if takes_back && let Some(execution) = self.live.get_mut(&no) {
             execution.live.cancelled = None;
@@ -70,35 +70,112 @@ impl Lane {
         Ok(())
     }
 
-    /// Sets one machine back. What an old attempt may still do is waited for before the new run calls anything.
-    fn set_back(&mut self, now: Now, id: StepId, out: &mut Effects) {
+    /// Sets one machine back, or notes that it is to be set back when its last attempt can no longer take effect. The new
+    /// run has another key, and a callee may compare fences per key, so only the deadline keeps the old attempt out.
+    fn set_back_in_time(&mut self, now: Now, id: StepId, out: &mut Effects) {
         self.take_back(now, id);
-        let Some(step) = self.step_of(id) else {
+        let overlaps = self.planted(Bug::RestartOverlaps);
+        let Some(step) = self.step_mut(id) else {
             return;
         };
-        // The new run has another key. A callee may compare fences per key, so the deadline keeps the old attempt out too.
-        let not_before = step.rare.not_before.max(step.rare.reach);
-        let (overlaps, keeps) = (
-            self.planted(Bug::RestartOverlaps),
-            self.planted(Bug::RestartKeepsOutput),
-        );
-        let not_before = not_before.filter(|at| *at > now.mono && !overlaps);
-        let mut older_child = step.rare.older_child.clone();
+        let reach = step.rare.reach.filter(|at| *at > now.mono && !overlaps);
+        if reach.is_none() {
+            return self.set_back(now, id, out);
+        }
+        step.rare.restarts = true;
         match step.phase.clone() {
+            // R30: its outcome counts for the clean-up, if a cancel comes before it.
+            Phase::Calling(_) => {}
+            phase => {
+                self.leave_call(&phase, out);
+                self.enter(now, id, Phase::Delayed(Why::OlderRun), reach);
+            }
+        }
+        self.changed(id);
+    }
+
+    /// Sets a machine back whose restart waits, if its last attempt can no longer take effect.
+    pub(super) fn restart_in_time(&mut self, now: Now, id: StepId, out: &mut Effects) {
+        let reach = self.step_of(id).and_then(|step| step.rare.reach);
+        match reach.filter(|at| *at > now.mono) {
+            Some(at) => self.enter(now, id, Phase::Delayed(Why::OlderRun), Some(at)),
+            None => {
+                self.set_back(now, id, out);
+                self.look_around(id);
+            }
+        }
+        self.changed(id);
+    }
+
+    /// Takes back the restarts of an execution that is cancelled and wait for their last attempts: what these did is found
+    /// out, and counts for the clean-up.
+    pub(super) fn forget_restarts(&mut self, now: Now, no: ExecutionNo, out: &mut Effects) {
+        let Some(execution) = self.live.get_mut(&no) else {
+            return;
+        };
+        let mut open = Vec::new();
+        for (machine, step) in execution.steps.iter_mut() {
+            let waits = step.rare.present().filter(|rare| rare.restarts);
+            if waits.map(|rare| rare.restarts = false).is_some() {
+                open.push((machine, step.phase.clone()));
+            }
+        }
+        let (limit, forgets) = (
+            self.settings.config.death_limit as usize,
+            self.planted(Bug::RestartForgets),
+        );
+        for (machine, phase) in open {
+            let execution = no;
+            let id = StepId { execution, machine };
+            let deaths = self.step_of(id).map_or(0, |step| step.rare.deaths.len());
+            match phase {
+                _ if forgets => self.set_back(now, id, out),
+                Phase::Calling(_) => {}
+                _ if deaths >= limit => self.park(now, id, Phase::Poisoned),
+                _ => self.resolve(now, id, false, out),
+            }
+            self.look_around(id);
+            self.changed(id);
+        }
+    }
+
+    /// Looks at a machine, and at those whose guards mention it.
+    fn look_around(&mut self, id: StepId) {
+        if let Some(execution) = self.live.get(&id.execution) {
+            let around = execution.workflow.mentioning(id.machine).to_vec();
+            self.look_at(id.execution, around.into_iter().chain([id.machine]));
+        }
+    }
+
+    /// Drops the call of a phase, whose answer does not count any more.
+    pub(super) fn leave_call(&mut self, phase: &Phase, out: &mut Effects) {
+        match *phase {
             Phase::Calling(call) | Phase::Probing(call, _) => self.abandon(call, out),
             Phase::Dispatching(call) => {
                 self.calls.remove(&call);
                 out.calls.push(Call::Abandon(call));
             }
-            Phase::Child(child) => {
-                self.cancel_child(now, &child, out);
-                older_child = Some(*child);
-            }
             Phase::Editing(call) | Phase::Settling(call) => self.drop_call(call, out),
             _ => {}
         }
+    }
+
+    /// Sets one machine back to its first state, with a new run.
+    fn set_back(&mut self, now: Now, id: StepId, out: &mut Effects) {
+        let Some(step) = self.step_of(id) else {
+            return;
+        };
+        let keeps = self.planted(Bug::RestartKeepsOutput);
+        let mut older_child = step.rare.older_child.clone();
+        let phase = step.phase.clone();
+        self.leave_call(&phase, out);
+        if let Phase::Child(child) = phase {
+            self.cancel_child(now, &child, out);
+            older_child = Some(*child);
+        }
         self.rest(now, id);
         self.forget_gathered(id);
+        let identity = self.settings.identity;
         let Some(execution) = self.live.get_mut(&id.execution) else {
             return;
         };
@@ -110,14 +187,16 @@ impl Lane {
         let execution_id = execution.id.clone();
         if let Some(step) = execution.steps.at_mut(id.machine) {
             step.run += 1;
+            // R25: a store restored from an older copy gives the number of this run again.
+            step.rare.identity = Some(identity);
             step.transitions = 0;
             step.rare.begun.clear();
             step.failures = 0;
-            step.rare.deaths = 0;
+            step.rare.deaths.clear();
             step.rare.error = None;
             step.suspect = false;
             step.uncertain = false;
-            step.rare.not_before = not_before;
+            step.rare.restarts = false;
             step.rare.older_child = older_child;
         }
         if !keeps {

@@ -11,22 +11,25 @@ pub enum Say {
     /// Cleans up and ends: begins the actions that [clean up](plugin_sdk::workflow::Action::cleans_up) and whose guards hold,
     /// beside calls in flight, and no others. An execution that is paused cleans up when it is resumed.
     Cancel,
+    /// Ends now, without clean-up, whatever is in flight: the last resort. Calls are abandoned, and what may still take effect
+    /// is named in the [end](crate::record::Ended::may_take_effect). Children are cancelled.
+    Terminate,
     /// Starts nothing more; what is in flight ends.
     Pause,
-    /// Ends a pause.
+    /// Ends a pause. An execution that was paused at its maximum number of transitions may make as many again.
     Resume,
     /// Chooses an option of a question.
     Answer {
-        /// The machine that asks.
+        /// The machine that asks the question.
         machine: MachineName,
-        /// The option.
+        /// The option to choose: the state to which the machine goes.
         option: StateName,
     },
     /// Says what happened in a call whose outcome is not known.
     Settle {
         /// The machine that made the call.
         machine: MachineName,
-        /// What happened.
+        /// Whether the call took effect, and with which outcome.
         settled: Settled,
     },
     /// Calls a function again that was in flight at too many deaths.
@@ -100,6 +103,7 @@ impl std::fmt::Display for Say {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Cancel => f.write_str("cancel"),
+            Self::Terminate => f.write_str("terminate"),
             Self::Pause => f.write_str("pause"),
             Self::Resume => f.write_str("resume"),
             Self::Redefine => f.write_str("redefine"),
@@ -127,7 +131,7 @@ impl std::fmt::Display for Say {
 pub enum WorkflowWord {
     /// No execution of the workflow begins until it is resumed. Those that have begun go on, those that are started wait.
     Drain,
-    /// Ends a drain.
+    /// Ends a drain: the executions that wait for it begin.
     Resume,
 }
 

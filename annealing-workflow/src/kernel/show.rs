@@ -86,6 +86,7 @@ impl Lane {
             name: execution.machine_name(machine).clone(),
             state: execution.state_name(machine).clone(),
             run: step.map_or(1, |step| step.run),
+            key: execution.key(machine),
             attempt: step.map_or(0, |step| step.attempt),
             failures: step.map_or(0, |step| step.failures),
             error: step.and_then(|step| step.rare.error.clone()),
@@ -108,6 +109,10 @@ impl Lane {
             Phase::Calling(_) => (
                 WaitFor::Call,
                 format!("attempt {}, which is running", step.attempt),
+            ),
+            Phase::HandedOver => (
+                WaitFor::Call,
+                "the next owner, to whom its call is handed over".to_owned(),
             ),
             Phase::Probing(..) => (WaitFor::Call, "an answer of the probe".to_owned()),
             Phase::Fencing(_) => self.fenced(execution, machine, step),
@@ -216,7 +221,7 @@ pub(super) fn parked(step: &Step) -> String {
     match step.phase {
         Phase::Poisoned => format!(
             "it was in flight when {} owners in a row ended; replay it when the cause is mended",
-            step.rare.deaths
+            step.rare.deaths.len()
         ),
         _ => format!(
             "it is not known what attempt {} has done; settle it",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use control_plane_store::records::By;
 use plugin_sdk::{
     Now,
-    operation::{AssetRun, ExecutionId, Start, StartCause},
+    operation::{AssetRun, ExecutionId, KeyIdentity, Start, StartCause},
     workflow::{StateName, WorkflowName},
 };
 
@@ -51,6 +51,7 @@ impl Starting {
         id: ExecutionId,
         by: &By,
         watch: Option<AssetId>,
+        identity: KeyIdentity,
         origins: &mut Origins,
     ) -> Execution {
         let start = self.start;
@@ -62,6 +63,7 @@ impl Starting {
             chain: self.chain,
             watch,
             labels: start.labels,
+            identity,
             history: self.history,
         };
         let live = Live {
@@ -69,6 +71,7 @@ impl Starting {
             key: start.key,
             started: now.wall,
             cancelled: None,
+            terminated: None,
             paused: None,
             waits: false,
             given_up: false,
@@ -156,7 +159,8 @@ impl Lane {
                 .push(Record::Changed(id.clone(), changed.clone()));
         }
         let watch = self.watch_behind(&starting.cause);
-        let execution = starting.execution(now, id.clone(), by, watch, &mut self.origins);
+        let (identity, origins) = (self.settings.identity, &mut self.origins);
+        let execution = starting.execution(now, id.clone(), by, watch, identity, origins);
         self.begin_execution(now, execution, out);
         Ok(Reply::Started {
             id,

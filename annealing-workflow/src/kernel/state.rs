@@ -9,7 +9,7 @@ use std::{
 use jiff::Timestamp;
 use plugin_sdk::{
     Claim, Class, Delay, Mono, Now,
-    operation::{AssetRun, EffectKey, ExecutionId, Requirement, SourceEdit},
+    operation::{AssetRun, EffectKey, ExecutionId, KeyIdentity, Requirement, SourceEdit},
     workflow::{Action, MachineName, StateName},
 };
 use prodspec_model::IncarnationNo;
@@ -153,7 +153,10 @@ pub(super) struct Step {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Rare {
     pub(super) begun: BTreeMap<StateName, u32>,
-    pub(super) deaths: u32,
+    /// The identity of the run's key, if it began by a restart.
+    pub(super) identity: Option<KeyIdentity>,
+    /// The owners that died in a row while a call was in flight.
+    pub(super) deaths: Vec<KeyIdentity>,
     /// Number of attempts in a row, of this owner, after which it was not known whether the edit is made.
     pub(super) untold: u32,
     pub(super) error: Option<String>,
@@ -172,8 +175,8 @@ pub(super) struct Rare {
     pub(super) woken: Option<plugin_sdk::Key>,
     /// The last attempt, which has not answered, may still take effect until then.
     pub(super) reach: Option<Mono>,
-    /// A call of an older run may still take effect until then.
-    pub(super) not_before: Option<Mono>,
+    /// A restart waits until the last attempt can no longer take effect.
+    pub(super) restarts: bool,
     /// The child execution of an older run, which ends before the new run begins anything.
     pub(super) older_child: Option<ExecutionId>,
 }
@@ -203,6 +206,8 @@ pub(super) enum Phase {
     /// It waits until the old attempt can no longer take effect, or until the probe is asked again. `true`: the attempt
     /// counts as a failure if it had no effect.
     Fencing(bool),
+    /// The owner ends in order while the call is in flight: the next one goes on.
+    HandedOver,
     /// A probe is asked. The second part is that of [`Phase::Fencing`].
     Probing(CallNo, bool),
     /// It was in flight when an owner ended, and waits for its turn among such steps.
@@ -242,7 +247,7 @@ pub(super) enum Why {
     NoDispatch(Box<str>),
     /// A rate is used up.
     Rate(plugin_sdk::Key),
-    /// The call of an older run may still take effect.
+    /// The last attempt may still take effect, and a restart waits for that.
     OlderRun,
 }
 
@@ -346,6 +351,7 @@ impl Step {
         let open = matches!(
             self.phase,
             Phase::Calling(_)
+                | Phase::HandedOver
                 | Phase::Fencing(_)
                 | Phase::Probing(..)
                 | Phase::Suspect
@@ -354,7 +360,7 @@ impl Step {
                 | Phase::Child(_)
                 | Phase::Editing(_)
         );
-        let open = open || self.uncertain && self.edit_may_come();
+        let open = open || self.uncertain && self.edit_may_come() || self.rare.restarts;
         self.rare.expires.filter(|_| !open)
     }
 
@@ -362,10 +368,12 @@ impl Step {
     pub(super) fn may_have_effect(&self) -> bool {
         self.under_way
             || self.uncertain
+            || self.rare.restarts
             || self.edit_may_come()
             || matches!(
                 self.phase,
                 Phase::Calling(_)
+                    | Phase::HandedOver
                     | Phase::Fencing(_)
                     | Phase::Probing(..)
                     | Phase::Unsettled
@@ -391,8 +399,11 @@ impl Execution {
 
     /// The key of the effects of a machine's present run.
     pub(super) fn key(&self, machine: MachineNo) -> EffectKey {
-        let run = self.steps.at(machine).map_or(1, |step| step.run);
+        let step = self.steps.at(machine);
+        let run = step.map_or(1, |step| step.run);
+        let identity = step.and_then(|step| step.rare.identity);
         EffectKey::new(self.id.clone(), self.machine_name(machine), run)
+            .identity(identity.unwrap_or(self.live.origin.identity))
     }
 
     /// What the machines have left for each other, in the order in which they left it.

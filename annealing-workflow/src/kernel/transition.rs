@@ -33,7 +33,7 @@ impl Lane {
         if let Some(step) = execution.steps.at_mut(id.machine) {
             step.transitions += 1;
             step.failures = 0;
-            step.rare.deaths = 0;
+            step.rare.deaths.clear();
             step.suspect = false;
             step.uncertain = false;
         }
@@ -82,7 +82,12 @@ impl Lane {
             let over = |execution: &Execution| {
                 execution.is_over() || hasty && execution.has_only_calls_in_flight()
             };
-            if self.live.get(&id).is_some_and(|it| over(it)) {
+            let terminated = |execution: &Execution| execution.live.terminated.is_some();
+            if self
+                .live
+                .get(&id)
+                .is_some_and(|it| over(it) || terminated(it))
+            {
                 self.end(now, id, out);
             }
         }
@@ -97,7 +102,11 @@ impl Lane {
         };
         self.touched.remove(&id);
         self.live_changed.remove(&id);
-        let outcome = execution.workflow.outcome(&execution.position);
+        let outcome = match execution.live.terminated {
+            Some(_) => Outcome::Terminated,
+            None => execution.workflow.outcome(&execution.position),
+        };
+        let may_take_effect = std::mem::take(&mut self.terminated);
         let mut entries = self.log.remove(&id).unwrap_or_default();
         entries.push(Entry {
             at: now.wall,
@@ -113,7 +122,8 @@ impl Lane {
             self.recent.insert(name, record.clone());
             out.records.push(Record::Key(Box::new(record)));
         }
-        let ended = execution.ended(outcome.clone(), now.wall);
+        let mut ended = execution.ended(outcome.clone(), now.wall);
+        ended.may_take_effect = may_take_effect;
         let mut log = execution.log;
         super::log::write(&execution.id, &mut log, entries, out);
         out.records.push(Record::Ended(Box::new(ended.clone())));
@@ -160,6 +170,7 @@ impl Execution {
             states: states.collect(),
             errors: errors.collect(),
             outcome,
+            may_take_effect: Default::default(),
             ended: at,
             live: Live {
                 claims: Box::default(),

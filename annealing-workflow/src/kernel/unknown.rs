@@ -76,6 +76,9 @@ impl Lane {
 
     /// Decides what follows an unknown outcome. `counts`: whether it counts as a failure.
     pub(super) fn resolve(&mut self, now: Now, id: StepId, counts: bool, out: &mut Effects) {
+        if self.step_of(id).is_some_and(|step| step.rare.restarts) {
+            return self.restart_in_time(now, id, out);
+        }
         let reach = self.step_of(id).and_then(|step| step.rare.reach);
         let until = reach.filter(|at| *at > now.mono);
         let Some((repeat, guard, probe)) = self
@@ -86,6 +89,9 @@ impl Lane {
             let again = until.unwrap_or(now.mono + MISSING);
             return self.enter(now, id, Phase::Fencing(counts), Some(again));
         };
+        let handed_over = self
+            .step_of(id)
+            .is_some_and(|step| step.phase == Phase::HandedOver);
         let repeat = match repeat {
             Repeat::Never if self.planted(Bug::RepeatNever) => Repeat::Keyed,
             repeat => repeat,
@@ -94,6 +100,11 @@ impl Lane {
             step.uncertain = repeat != Repeat::Safe;
         }
         match (probe, repeat) {
+            // R26: an owner that ends asks nothing more.
+            (true, _) if self.draining => {
+                let again = until.unwrap_or(now.mono + PROBE_AGAIN);
+                self.enter(now, id, Phase::Fencing(counts), Some(again));
+            }
             (true, _) => self.probe(now, id, counts, out),
             (false, Repeat::Safe) => self.again(now, id, counts, out),
             (false, Repeat::Keyed) => match until {
@@ -102,6 +113,10 @@ impl Lane {
                 }
                 _ => self.again(now, id, counts, out),
             },
+            // R26: it is not parked before its own deadline because its owner has ended in order.
+            (false, _) if handed_over && until.is_some() => {
+                self.enter(now, id, Phase::Fencing(counts), until);
+            }
             (false, _) => self.park(now, id, Phase::Unsettled),
         }
         self.changed(id);
@@ -219,7 +234,7 @@ impl Lane {
     pub(super) fn suspect_answered(&mut self, id: StepId) {
         if let Some(step) = self.step_mut(id) {
             step.suspect = false;
-            step.rare.deaths = 0;
+            step.rare.deaths.clear();
         }
         self.suspect_put_off(id);
     }
@@ -288,7 +303,9 @@ impl Lane {
             Phase::Calling(call) => {
                 let began = !self.held.iter().any(|(_, held, _)| *held == call);
                 self.abandon(call, out);
+                let restarts = self.step_of(id).is_some_and(|step| step.rare.restarts);
                 match began {
+                    _ if restarts => self.restart_in_time(now, id, out),
                     true => self.unknown(now, id, "no answer by the deadline", out),
                     false => self.due(now, id, out),
                 }
@@ -297,6 +314,7 @@ impl Lane {
             Phase::Asking => self.conclude(now, id, &StateName::from(StateName::EXPIRED)),
             // What may have happened is not called failed by a clock.
             Phase::Unsettled
+            | Phase::HandedOver
             | Phase::Poisoned
             | Phase::Suspect
             | Phase::Child(_)

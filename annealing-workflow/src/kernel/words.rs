@@ -110,6 +110,7 @@ impl Lane {
         };
         match word {
             Say::Cancel => self.cancel(now, no, said, out),
+            Say::Terminate => self.terminate(now, no, said, out),
             Say::Pause => self.pause(now, no, said)?,
             Say::Resume => self.resume(now, no, out)?,
             Say::Answer { machine, option } => self.choose(now, no, machine, option)?,
@@ -138,6 +139,7 @@ impl Lane {
         let machines = execution.workflow.mentioning_cancelled().to_vec();
         let begun: Vec<_> = execution.steps.machines().collect();
         self.live_changed.insert(no);
+        self.forget_restarts(now, no, out);
         self.look_at(no, machines.into_iter().chain(begun));
         self.give_up_start(now, no, out);
     }
@@ -361,6 +363,7 @@ impl Lane {
         let fits = self.step_of(id).is_some_and(|step| {
             let made = matches!(step.phase, Phase::Calling(_)) && !self.is_unmade(&step.phase);
             let open = step.under_way || step.uncertain || made || step.edit_may_come();
+            let open = open || step.rare.restarts;
             let waits = !matches!(
                 step.phase,
                 Phase::Rests
@@ -402,7 +405,7 @@ impl Lane {
         else {
             return Err(self.unfit(id, &Say::Replay(machine.clone())));
         };
-        step.rare.deaths = 0;
+        step.rare.deaths.clear();
         step.rare.expires = None;
         // What happened in the last attempt is still not known.
         self.resolve(now, id, false, out);

@@ -4,7 +4,7 @@ use control_plane_runtime::StoredWait;
 use plugin_sdk::{Mono, Now, workflow::Task};
 
 use super::{
-    CommitNo, Lane,
+    Bug, CommitNo, Lane,
     event::{Effects, Record},
     log,
     state::{Execution, ExecutionNo, Phase, StepId, Why},
@@ -68,9 +68,11 @@ impl Lane {
         let step = execution.steps.at(machine)?;
         let stored = |at: Mono| StoredWait::new(now, at.since(now.mono));
         let alarm = step.alarm.time().map(stored);
-        let open = |in_flight, counts| {
+        let open = |in_flight, handed_over, counts| {
             alarm.map(|until| OpenCall {
                 token: self.token,
+                owner: self.settings.identity,
+                handed_over,
                 until,
                 in_flight,
                 counts,
@@ -79,17 +81,19 @@ impl Lane {
         Some(StepRecord {
             state: execution.state_name(machine).clone(),
             run: step.run,
+            identity: step.rare.identity,
             transitions: step.transitions,
             begun: step.rare.begun.clone(),
             attempt: step.attempt,
             failures: step.failures,
-            deaths: step.rare.deaths,
+            deaths: step.rare.deaths.clone(),
             error: step.rare.error.clone(),
             tries: step.tries,
             does: does(execution, machine, &step.phase),
             call: match step.phase {
-                Phase::Calling(_) => open(true, false),
-                Phase::Fencing(counts) | Phase::Probing(_, counts) => open(false, counts),
+                Phase::Calling(_) => open(true, false, false),
+                Phase::HandedOver => open(self.planted(Bug::DrainAsDeath), true, false),
+                Phase::Fencing(counts) | Phase::Probing(_, counts) => open(false, false, counts),
                 _ => None,
             },
             // What a rule delays is asked for again by the next owner.
@@ -102,7 +106,7 @@ impl Lane {
             },
             expires: step.rare.expires.map(stored),
             reach: step.rare.reach.filter(|at| *at > now.mono).map(stored),
-            not_before: step.rare.not_before.filter(|at| *at > now.mono).map(stored),
+            restarts: step.rare.restarts,
             claims: step.rare.claims.clone(),
             under_way: step.under_way,
             uncertain: step.uncertain,

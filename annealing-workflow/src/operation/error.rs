@@ -71,7 +71,7 @@ pub enum Problem {
         "the step `{step}` calls `{function}`, which is not registered; register it with `.function(..)`"
     )]
     Function {
-        /// The step.
+        /// Name of the step that calls the function.
         step: String,
         /// The function that is missing.
         function: String,
@@ -81,9 +81,9 @@ pub enum Problem {
         "the step `{step}` calls `{function}`, and no power of that is granted; add one that it declares to `may`"
     )]
     NotGranted {
-        /// The step.
+        /// Name of the step that calls the function.
         step: String,
-        /// The function.
+        /// Name of the function whose powers are not granted.
         function: String,
     },
     /// A limit of workflows is exceeded, or an action has a value that it cannot have.

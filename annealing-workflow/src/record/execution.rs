@@ -6,7 +6,7 @@ use control_plane_store::{Record, records::By};
 use jiff::Timestamp;
 use plugin_sdk::{
     Claim,
-    operation::{ExecutionId, StartCause},
+    operation::{EffectKey, ExecutionId, KeyIdentity, StartCause},
     workflow::{MachineName, StateName},
 };
 use prodspec_model::{AssetId, Digest, operation::History};
@@ -43,9 +43,12 @@ pub struct Origin {
     /// no watch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watch: Option<AssetId>,
-    /// Labels of the start.
+    /// Labels that the start gave to the execution, by name. Queries select by them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: Arc<BTreeMap<String, String>>,
+    /// The identity of the keys of its effects: that of the ownership under which it was started.
+    #[serde(default, skip_serializing_if = "KeyIdentity::is_zero")]
+    pub identity: KeyIdentity,
     /// How many runs are kept of the schedule or the watch that started it. `None`: as of other workflows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history: Option<History>,
@@ -54,7 +57,7 @@ pub struct Origin {
 /// An execution that has not ended. It changes only by words; its progress is in the records of its steps.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Live {
-    /// Where it comes from.
+    /// Where the execution comes from: its definition, its cause and its labels.
     #[serde(flatten)]
     pub origin: Arc<Origin>,
     /// The key of the start. `None`: it had none.
@@ -65,6 +68,9 @@ pub struct Live {
     /// Set if cancelling it was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancelled: Option<Box<Said>>,
+    /// Set if an operator has ended it at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terminated: Option<Box<Said>>,
     /// Set while it is paused: nothing of it starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Box<Said>>,
@@ -97,20 +103,37 @@ impl Record for Live {
 /// An execution that has ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ended {
-    /// Its id.
+    /// Id of the execution, the same as while it was live.
     pub id: ExecutionId,
     /// The record of the execution while it was live.
     #[serde(flatten)]
     pub live: Live,
-    /// How it ended.
+    /// How the execution ended: succeeded, failed, cancelled or stuck.
     pub outcome: Outcome,
     /// The states in which its machines rest.
     pub states: BTreeMap<MachineName, StateName>,
     /// The machines whose last attempt failed, with the last error of each.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub errors: BTreeMap<MachineName, String>,
+    /// The machines whose last calls or edits may still take effect, or have taken effect without an answer. Empty unless an
+    /// operator has ended it at once.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub may_take_effect: BTreeMap<MachineName, OpenEffect>,
     /// Time at which it ended.
     pub ended: Timestamp,
+}
+
+/// What a machine may still do after the end of its execution, or has done without an answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OpenEffect {
+    /// What it is, for people: a call, work under way, or an edit of a source.
+    pub what: String,
+    /// The key under which the callee may have noted it.
+    pub key: EffectKey,
+    /// Time after which nothing of it happens any more. `None`: that is not known, as for work that is under way at the
+    /// callee.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
 }
 
 impl Record for Ended {

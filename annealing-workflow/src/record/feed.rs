@@ -27,7 +27,7 @@ pub enum Subject {
     Execution(ExecutionId),
     /// The schedule or the watch of an asset.
     Asset(AssetId),
-    /// A workflow.
+    /// A workflow as a whole, such as its drain.
     Workflow(WorkflowName),
 }
 
@@ -48,7 +48,7 @@ pub struct Told {
     /// The execution, schedule, watch or workflow that it is about.
     #[serde(flatten)]
     pub about: Subject,
-    /// What happened, and when.
+    /// The event with its time, as in the log of an execution.
     pub entry: Entry,
 }
 

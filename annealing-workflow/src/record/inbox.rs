@@ -74,7 +74,7 @@ pub struct Taken {
 pub struct AnswerRecord {
     /// Time of the answer, by the owner's clock.
     pub at: Timestamp,
-    /// The answer.
+    /// The answer for the process that gave the command.
     pub answer: Answered,
 }
 
@@ -94,7 +94,7 @@ impl AnswerRecord {
 pub enum Answered {
     /// The execution that a start has begun, or that its key had begun before.
     Started {
-        /// Its id.
+        /// Id of the execution that has the key.
         id: ExecutionId,
         /// Whether this start began it.
         new: bool,
@@ -102,11 +102,11 @@ pub enum Answered {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         outcome: Option<Outcome>,
     },
-    /// The word was taken.
+    /// The command was accepted; its changes are durable.
     Taken,
     /// The command does not fit. Nothing was changed.
     Refused {
-        /// The reason, for people.
+        /// The reason for people, with advice on a next step.
         why: String,
         /// The kernel's `Refused` as JSON. `None`: the reason is all there is.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -45,12 +45,12 @@ impl Record for LogLength {
 /// One entry of a log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Time of the entry.
+    /// Time of the entry, by the owner's wall clock.
     pub at: Timestamp,
     /// The machine that it is about. `None`: the execution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<MachineName>,
-    /// What happened.
+    /// The event that the entry records.
     pub what: What,
 }
 
@@ -59,39 +59,44 @@ pub struct Entry {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum What {
-    /// The execution was started.
+    /// The execution was started by this person or program, for this reason.
     Started(By),
     /// The machine has gone from one state to another.
     Moved {
-        /// The state before.
+        /// The state that the machine has left.
         from: StateName,
-        /// The state after.
+        /// The state in which the machine is now.
         to: StateName,
     },
-    /// An attempt failed.
+    /// An attempt failed. Unlike with [`Unknown`](Self::Unknown), its effect is known.
     Failed {
-        /// Number of the attempt.
+        /// Number of the attempt, from 1. It counts over all runs of the machine.
         attempt: u32,
-        /// The failure, for people.
+        /// The text of the failure, for people.
         why: String,
     },
     /// It is not known whether an attempt took effect.
     Unknown {
-        /// Number of the attempt.
+        /// Number of the attempt, from 1. It counts over all runs of the machine.
         attempt: u32,
-        /// The reason, for people.
+        /// The reason for people, such as a deadline or a lost connection.
         why: String,
     },
     /// A call was in flight when its owner ended.
     Interrupted {
-        /// Number of the attempt.
+        /// Number of the attempt, from 1. It counts over all runs of the machine.
         attempt: u32,
         /// Number of owners in a row that ended like that.
         deaths: u32,
     },
+    /// A call was in flight when its owner ended in order. The next owner goes on.
+    HandedOver {
+        /// Number of the attempt.
+        attempt: u32,
+    },
     /// Fields of a source were set, which changes these assets.
     Edited {
-        /// The edits, in words.
+        /// The edits as text for people, each with its source. Pauses are not among them.
         edits: Vec<String>,
         /// The assets that change: the first thousand.
         assets: Vec<AssetId>,
@@ -107,7 +112,7 @@ pub enum What {
     Parked(String),
     /// A person or a program gave a word.
     Said {
-        /// The word.
+        /// The command, in the form of its `Display`.
         word: String,
         /// Who gave it, and why.
         by: By,

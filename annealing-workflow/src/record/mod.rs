@@ -16,6 +16,7 @@
 //! | `workflow-watched/{p}/{watch} {asset}` | what a watch knows of an asset: [`WatchedRecord`](crate::watch::WatchedRecord) | when nothing of it waits or runs |
 //! | `workflow-changed/{p}/{id}` | the assets that a run of a watch is about | with the execution |
 //! | `workflow-rate/{p}/{digest}` | how far a rate of claims is used up | some time after it is free |
+//! | `workflow-survived/{p}/{owner}` | that an owner lost the partition and lived on | by the next owner |
 //! | `workflow-drained/{p}/{workflow}` | the word by which no execution of a workflow begins | when it is resumed |
 //! | `workflow-log/{p}/{id} {n}` | log entries of one commit, from the number n on | with the execution |
 //! | `workflow-feed/{p}/{fence}-{n}-{part}` | the log entries of one commit, of all executions | after seven days |
@@ -45,13 +46,21 @@ use serde::{Deserialize, Serialize};
 use crate::definition::Outcome;
 
 pub use self::{
-    execution::{Ended, Live, Origin, Said},
+    execution::{Ended, Live, OpenEffect, Origin, Said},
     feed::{FeedPosition, FeedRecord, ListenerRecord, Subject, Told},
     inbox::{AnswerRecord, Answered, InboxId, InboxRecord, Taken},
     log::{EditedAsset, Entry, LogRecord, What},
     step::{Does, OpenCall, Output, StepEdit, StepRecord},
 };
 pub(crate) use self::{known::known, log::LogLength};
+
+/// That an owner, whose name is the identity of its keys, has lost the partition and lived on: its end was no death.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SurvivedRecord {}
+
+impl StoreRecord for SurvivedRecord {
+    const KIND: &'static str = "workflow-survived";
+}
 
 /// The counters of the lane of a partition.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -120,7 +129,7 @@ impl StoreRecord for Changed {
 /// An asset that a run of a watch is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangedAsset {
-    /// The asset.
+    /// Id of the asset that changed.
     pub asset: AssetId,
     /// An incarnation in which it is as it was before the change. Retention spares it while the run is live. `None`: there
     /// was nothing before, as far as the watch knows.

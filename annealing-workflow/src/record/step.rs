@@ -6,12 +6,14 @@ use control_plane_runtime::StoredWait;
 use control_plane_store::Record;
 use plugin_sdk::{
     ChangeId, Claim, FencingToken,
-    operation::{ExecutionId, PauseAsset, SourceEdit, Start},
+    operation::{EffectKey, ExecutionId, KeyIdentity, PauseAsset, SourceEdit, Start},
     workflow::{MachineName, StateName},
 };
 use prodspec_model::AssetId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+use super::Live;
 
 /// The state of one machine of an execution, from the moment at which its first action began.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,6 +22,9 @@ pub struct StepRecord {
     pub state: StateName,
     /// Number of the run, from 1. It rises with every restart, and is part of the key of effects.
     pub run: u32,
+    /// The identity of the run's key, if it began by a restart. `None`: it is that of the execution.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<KeyIdentity>,
     /// Number of transitions of the machine in this run.
     #[serde(default)]
     pub transitions: u32,
@@ -36,9 +41,9 @@ pub struct StepRecord {
     /// Number of failures in a row.
     #[serde(default)]
     pub failures: u32,
-    /// Number of owners in a row that died while a call was in flight.
-    #[serde(default)]
-    pub deaths: u32,
+    /// The owners in a row that died while a call was in flight, by the identities of their keys.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deaths: Vec<KeyIdentity>,
     /// The last failure. `None`: the last answer was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -57,9 +62,9 @@ pub struct StepRecord {
     /// When the last attempt, which has not answered, can no longer take effect. `None`: it cannot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reach: Option<StoredWait>,
-    /// When the call of an older run can no longer take effect. `None`: there is none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub not_before: Option<StoredWait>,
+    /// Whether a restart waits until the last attempt can no longer take effect. A cancel takes it back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub restarts: bool,
     /// Claims that the action holds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub claims: Vec<Claim>,
@@ -90,7 +95,7 @@ pub enum Does {
     Calls,
     /// A person chooses an option.
     Asks,
-    /// A timer runs.
+    /// A timer of the action runs.
     Waits,
     /// A child execution is live.
     Starts,
@@ -113,6 +118,12 @@ impl StepRecord {
     pub fn name(execution: &ExecutionId, machine: &MachineName) -> String {
         format!("{execution} {machine}")
     }
+
+    /// The key of the effects of the present run, as that of this machine of the execution `id`.
+    pub fn key(&self, id: &ExecutionId, live: &Live, machine: &MachineName) -> EffectKey {
+        let identity = self.identity.unwrap_or(live.origin.identity);
+        EffectKey::new(id.clone(), machine.clone(), self.run).identity(identity)
+    }
 }
 
 /// A call that may still take effect, or whose outcome is asked for.
@@ -120,6 +131,12 @@ impl StepRecord {
 pub struct OpenCall {
     /// The owner that wrote this.
     pub token: FencingToken,
+    /// The identity of that owner's keys.
+    #[serde(default)]
+    pub owner: KeyIdentity,
+    /// Whether the owner has ended in order while the call was in flight. Then its end was no death.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub handed_over: bool,
     /// When it counts as a call without an answer.
     pub until: StoredWait,
     /// Whether it was in flight, so that it could have been what ended its owner.
@@ -141,7 +158,7 @@ pub struct StepEdit {
     /// What the machine has changed with earlier edits: one for each field, from its first value to its last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<SourceEdit>,
-    /// The pauses of assets.
+    /// The assets whose pushes are paused together with the edits.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pauses: Vec<PauseAsset>,
     /// The executions to start when the edits are made.

@@ -53,7 +53,7 @@ pub enum BuildError {
         "the machine `{machine}` of the workflow `{workflow}` calls `{function}`, which is not registered; register it with `.function(..)`"
     )]
     NoFunction {
-        /// The workflow.
+        /// Name of the workflow that has the machine.
         workflow: String,
         /// The machine that calls it.
         machine: String,
@@ -65,7 +65,7 @@ pub enum BuildError {
         "the machine `{machine}` of the workflow `{workflow}` starts `{child}`, which is not registered; register it with `.workflow(..)`"
     )]
     NoWorkflow {
-        /// The workflow.
+        /// Name of the workflow that has the machine.
         workflow: String,
         /// The machine that starts it.
         machine: String,

@@ -202,7 +202,16 @@ impl<R: Runtime> Calls<R> {
                     return Event::PutOff(no, plugin::Error::throttled(why, Duration::ZERO));
                 }
                 Ok(request) => {
+                    let token = request.fence.token;
                     let called = catch_panic_in(async { function.run(request).await }).await;
+                    // Only the newest call of a step is waited for, so no other call of this owner has fenced it.
+                    if let Ok(Err(plugin::Error::Fenced {
+                        seen: Some(seen), ..
+                    })) = &called
+                        && *seen >= token
+                    {
+                        enforcement.fenced(*seen);
+                    }
                     called.unwrap_or_else(|_| Err(plugin::Error::unknown(PANICKED)))
                 }
             };

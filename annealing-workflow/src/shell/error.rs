@@ -58,11 +58,11 @@ pub enum AskError {
         InboxRecord::WAITING_SIZE
     )]
     InboxFull {
-        /// The partition.
+        /// The partition whose inbox is full.
         partition: PartitionId,
         /// The number of commands that wait.
         commands: usize,
-        /// Their size.
+        /// Size of these commands together, in bytes.
         bytes: usize,
     },
     /// The command is too large to be handed to the owner. Nothing was changed.

@@ -74,7 +74,7 @@ impl<R> Clone for Handle<R> {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Started {
-    /// Its id.
+    /// Id of the execution that has the key of the start.
     pub id: ExecutionId,
     /// Whether this start began it.
     pub new: bool,

@@ -45,7 +45,7 @@ impl Kept {
             definition: ended.live.origin.definition,
             succeeded: match ended.outcome {
                 Outcome::Succeeded => Some(true),
-                Outcome::Cancelled => None,
+                Outcome::Cancelled | Outcome::Terminated => None,
                 _ => Some(false),
             },
             trigger: match &ended.live.origin.cause {

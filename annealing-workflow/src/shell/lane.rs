@@ -1,7 +1,7 @@
 //! One ownership of a lane: the loop around the kernel, and its journal.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     future::poll_fn,
     sync::Arc,
     task::Poll,
@@ -15,12 +15,15 @@ use control_plane_store::{
     record::{self, Rewrites},
 };
 use futures::{FutureExt, StreamExt, channel::mpsc::UnboundedReceiver, future::BoxFuture};
-use plugin_sdk::{Feed, FeedItem, Mono, operation::ExecutionId};
+use plugin_sdk::{
+    Feed, FeedItem, Mono,
+    operation::{ExecutionId, KeyIdentity},
+};
 use prodspec_model::AssetId;
 
 use super::{
     Input, build::Workflows, calls::Calls, feed, fence, handle::Answer, inbox, intended,
-    retained::Retained, telemetry::Telemetry, writes::writes,
+    retained::Retained, survived, telemetry::Telemetry, writes::writes,
 };
 use crate::{
     kernel::{Call, CommitNo, Effects, Event, Lane, Record, Recovered, Reply, ReplyNo},
@@ -70,6 +73,17 @@ pub(super) struct Session<R> {
     telemetry: Telemetry,
     /// The outage of commits.
     outage: Outage,
+    /// The owners whose records of survival have been taken in.
+    survived: BTreeSet<KeyIdentity>,
+    draining: Option<Draining>,
+}
+
+/// The orderly end of an ownership.
+enum Draining {
+    /// Calls in flight may end until then.
+    Until(Mono),
+    /// What is left is handed over when this is durable.
+    HandedOver(Ticket),
 }
 
 impl<R> Drop for Session<R> {
@@ -84,6 +98,8 @@ impl<R> Drop for Session<R> {
 /// What an ownership begins with.
 pub(super) struct Stored {
     pub(super) recovered: Recovered,
+    /// The identity of the keys that this ownership gives.
+    pub(super) identity: KeyIdentity,
     pub(super) rewrites: Rewrites,
     pub(super) retained: Retained,
 }
@@ -119,8 +135,11 @@ impl<R: Runtime> Session<R> {
     ) -> Self {
         let telemetry = Telemetry::new(&workflows.partition);
         let mut effects = Effects::default();
+        let mut settings = workflows.settings.clone();
+        settings.identity = stored.identity;
+        let survived = stored.recovered.survived.clone();
         let kernel = Lane::recover(
-            workflows.settings.clone(),
+            settings,
             journal.token(),
             stored.recovered,
             Some(calls.incarnation().clone()),
@@ -148,17 +167,20 @@ impl<R: Runtime> Session<R> {
             retained: stored.retained,
             telemetry,
             outage: Outage::default(),
+            survived,
+            draining: None,
         }
     }
 
-    /// Runs until the ownership ends.
+    /// Runs until the ownership ends. `true`: it has ended in order, and all is handed over.
     pub(super) async fn run(
         mut self,
         lease: Mono,
         mut feed: Feed,
         mut inputs: UnboundedReceiver<Input>,
-    ) {
+    ) -> bool {
         self.perform();
+        self.forget_survived();
         self.leased(lease);
         let intended = intended::all(self.calls.incarnation());
         self.step(Event::Intended(Box::new(intended)));
@@ -166,6 +188,9 @@ impl<R: Runtime> Session<R> {
         let mut alarm = self.alarm();
         let mut taken = 0;
         while self.broken.is_none() {
+            if self.is_handed_over() {
+                return true;
+            }
             self.follow(&feed);
             if committing.is_none() {
                 committing = self.next_commit();
@@ -184,12 +209,12 @@ impl<R: Runtime> Session<R> {
                 committed = commit.fuse() => {
                     committing = None;
                     if !self.committed(committed).await {
-                        return;
+                        return false;
                     }
                 }
                 fed = feed.next().fuse() => match fed {
                     Some(fed) => self.fed(fed),
-                    None => return,
+                    None => return false,
                 },
                 input = inputs.next() => taken += self.take_lot(input, &mut inputs),
                 () = (&mut alarm.rings).fuse() => {
@@ -207,6 +232,50 @@ impl<R: Runtime> Session<R> {
         if let Some(why) = &self.broken {
             tracing::error!(partition = %self.workflows.partition, why, "the workflows stop until the partition has another owner");
         }
+        false
+    }
+
+    /// Removes the records of owners that have survived, once what follows from them is durable.
+    fn forget_survived(&mut self) {
+        let partition = &self.workflows.partition;
+        let gone = std::mem::take(&mut self.survived).into_iter();
+        let gone: Vec<_> = gone
+            .map(|owner| Write::Delete(survived::key(partition, owner)))
+            .collect();
+        self.remove(gone);
+    }
+
+    /// Begins the orderly end: no call begins any more.
+    fn drain(&mut self, until: Mono) {
+        self.step(Event::Drain);
+        let calls = self.kernel.in_flight();
+        if calls > 0 {
+            let partition = &self.workflows.partition;
+            tracing::info!(%partition, calls, "shutting down; waiting for calls of functions to end");
+        }
+        self.draining = Some(Draining::Until(until));
+    }
+
+    /// Hands over what is left when no call is in flight or the time for them is over. `true`: that is durable.
+    fn is_handed_over(&mut self) -> bool {
+        match self.draining {
+            None => return false,
+            Some(Draining::HandedOver(ticket)) => return self.journal.is_durable(ticket),
+            Some(Draining::Until(until)) => {
+                if !self.kernel.is_drained() && self.workflows.runtime.now().mono < until {
+                    return false;
+                }
+            }
+        }
+        let calls = self.kernel.in_flight();
+        if calls > 0 {
+            let partition = &self.workflows.partition;
+            tracing::warn!(%partition, calls, "calls of functions did not end while shutting down; handing them over to the next owner");
+        }
+        self.step(Event::HandOver);
+        self.flush();
+        self.draining = Some(Draining::HandedOver(self.last));
+        self.journal.is_durable(self.last)
     }
 
     fn next_commit(&mut self) -> Option<Committing> {
@@ -276,6 +345,7 @@ impl<R: Runtime> Session<R> {
                 self.calls.spare(&self.kernel.in_use());
             }
             FeedItem::Standings(standings) => self.step(Event::Stands(standings)),
+            FeedItem::Drains(until) => self.drain(until),
             _ => {}
         }
     }
@@ -367,7 +437,13 @@ impl<R: Runtime> Session<R> {
     /// The time at which the loop has to look at the clock.
     fn next_wake(&self) -> Mono {
         let lazy = self.lazy_since.map(|since| since + LAZY);
-        let next = [self.kernel.next_wake(), lazy].into_iter().flatten();
+        let drained = match self.draining {
+            Some(Draining::Until(until)) => Some(until),
+            _ => None,
+        };
+        let next = [self.kernel.next_wake(), lazy, drained]
+            .into_iter()
+            .flatten();
         next.fold(self.retained.next, Mono::min)
     }
 

@@ -22,6 +22,7 @@ mod retained;
 mod retention;
 mod rows;
 mod submit;
+mod survived;
 mod telemetry;
 mod told;
 mod writes;
@@ -36,9 +37,12 @@ use control_plane_store::{Version, journal::Journal, owner, record::Rewrites, re
 use futures::{
     FutureExt, StreamExt,
     channel::mpsc::{self, UnboundedReceiver, UnboundedSender},
+    future::Either,
 };
 use plugin_sdk::{
-    BoxError, Enforcement, Feed, FeedItem, FencingToken, Mono, operation::ExecutionId, with_causes,
+    BoxError, Enforcement, Feed, FeedItem, FencingToken, Mono,
+    operation::{ExecutionId, KeyIdentity},
+    with_causes,
 };
 use prodspec_model::Incarnation;
 
@@ -56,6 +60,7 @@ use self::{
     handle::Trouble,
     lane::{Session, Stored},
     retained::Retained,
+    survived::Survives,
 };
 use crate::{
     intent::Intent,
@@ -135,9 +140,9 @@ impl<R: Runtime> Attached<R> {
         self
     }
 
-    /// Runs executions until the ownership ends. Drop the future to end it sooner: the next owner goes on from what is
-    /// durable.
-    pub async fn run(self) {
+    /// Runs executions until the ownership ends. In an orderly end it waits for calls in flight and hands the others over.
+    /// Drop the future to end it sooner: the next owner goes on from what is durable.
+    pub async fn run(self) -> End {
         let Self {
             workflows,
             token,
@@ -149,8 +154,9 @@ impl<R: Runtime> Attached<R> {
             rewrites,
         } = self;
         let mut feed = enforcement.feed();
-        let Some((latest, lease)) = first(&mut feed).await else {
-            return;
+        let (latest, lease) = match first(&mut feed).await {
+            Ok(first) => first,
+            Err(end) => return end,
         };
         let (fence, recovered) = read(&workflows, token, &rewrites, &trouble).await;
         let journal = Journal::new(owner::key(&workflows.partition), token);
@@ -172,8 +178,11 @@ impl<R: Runtime> Attached<R> {
             sender.clone(),
         );
         let retained = Retained::new(&workflows, sender);
+        let identity = KeyIdentity(workflows.runtime.random());
+        let survives = Survives::new(workflows.clone(), identity);
         let stored = Stored {
             recovered,
+            identity,
             rewrites,
             retained,
         };
@@ -183,8 +192,25 @@ impl<R: Runtime> Attached<R> {
         let beside = futures::future::join(listening, asked);
         let beside = beside.then(|_| futures::future::pending::<()>());
         futures::pin_mut!(session, beside);
-        futures::future::select(session, beside).await;
+        match futures::future::select(session, beside).await {
+            Either::Left((true, _)) => {
+                survives.ends_in_order();
+                End::Drained
+            }
+            _ => End::Lost,
+        }
     }
+}
+
+/// How a lane has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use]
+pub enum End {
+    /// The ownership ends in order. The lane is not to be started again.
+    Drained,
+    /// The ownership is lost, or the lane has stopped itself. While the process owns the partition, it may be started again.
+    Lost,
 }
 
 /// Puts up the fence of the lane and reads what is stored, however often the store fails meanwhile.
@@ -220,16 +246,18 @@ async fn read<R: Runtime>(
     }
 }
 
-/// Returns the newest incarnation, and until when the lease is fresh. `None`: the ownership has ended.
-async fn first(feed: &mut Feed) -> Option<(Incarnation, Mono)> {
+/// Returns the newest incarnation, and until when the lease is fresh, or how the ownership has ended before.
+async fn first(feed: &mut Feed) -> Result<(Incarnation, Mono), End> {
     let mut lease = Mono(0);
-    loop {
-        match feed.next().await? {
+    while let Some(item) = feed.next().await {
+        match item {
             FeedItem::Lease(until) => lease = until,
-            FeedItem::Took(latest) => return Some((latest, lease)),
+            FeedItem::Took(latest) => return Ok((latest, lease)),
+            FeedItem::Drains(_) => return Err(End::Drained),
             _ => {}
         }
     }
+    Err(End::Lost)
 }
 
 impl<R> std::fmt::Debug for Attached<R> {

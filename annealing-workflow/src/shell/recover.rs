@@ -9,7 +9,7 @@ use control_plane_store::{
 };
 use plugin_sdk::{
     BoxError,
-    operation::ExecutionId,
+    operation::{ExecutionId, KeyIdentity},
     workflow::{MachineName, WorkflowName},
 };
 use prodspec_model::{AssetId, Digest, Incarnation, IncarnationNo, operation::Watch};
@@ -21,7 +21,7 @@ use crate::{
     kernel::{Recovered, RecoveredExecution, RecoveredWatch},
     record::{
         Changed, DrainRecord, Ended, Input, KeyRecord, LaneRecord, Live, LogLength, Output,
-        RateRecord, StepRecord,
+        RateRecord, StepRecord, SurvivedRecord,
     },
     watch::{WatchRecord, WatchedRecord},
 };
@@ -64,6 +64,10 @@ pub(super) async fn recovered<R: Runtime>(
         rewrites.note(partition, &name, &stored);
         drained.insert(name.as_str().into(), stored.value.0);
     }
+    let mut survived = BTreeSet::new();
+    for (name, _) in record::load_all::<SurvivedRecord>(store, partition).await? {
+        survived.extend(name.parse::<KeyIdentity>());
+    }
     let mut rates = Vec::new();
     for (name, stored) in record::load_all::<RateRecord>(store, partition).await? {
         rewrites.note(partition, &name, &stored);
@@ -74,6 +78,7 @@ pub(super) async fn recovered<R: Runtime>(
         live,
         schedules,
         watches,
+        survived,
         drained,
         rates,
         definitions: definitions.into_keys().collect(),

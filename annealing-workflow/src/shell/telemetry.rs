@@ -54,7 +54,7 @@ impl Telemetry {
                 Record::Ended(ended) => match ended.outcome {
                     Outcome::Succeeded => self.succeeded.increment(1),
                     Outcome::Failed => self.failed.increment(1),
-                    Outcome::Cancelled => self.cancelled.increment(1),
+                    Outcome::Cancelled | Outcome::Terminated => self.cancelled.increment(1),
                     Outcome::Stuck { .. } => self.stuck.increment(1),
                 },
                 _ => {}

@@ -157,7 +157,7 @@ async fn attached<T>(
     .unwrap();
     let (attached, handle) = workflows.attach(token, enforcement);
     tokio::select! {
-        () = attach(attached).run() => panic!("the ownership has ended"),
+        _ = attach(attached).run() => panic!("the ownership has ended"),
         result = then(handle) => result,
     }
 }
@@ -386,7 +386,7 @@ async fn s5_lane_whose_partition_has_another_owner_writes_nothing() {
         .await
         .unwrap_err();
     assert!(matches!(lost, AskError::NotRunning(_)), "{lost}");
-    lane.await.unwrap();
+    assert_eq!(lane.await.unwrap(), End::Lost);
     owning(&store, with(&press), async |handle| {
         assert!(
             handle

@@ -2,7 +2,7 @@
 
 use control_plane_runtime::Runtime;
 use control_plane_store::records::By;
-use plugin_sdk::workflow::WorkflowName;
+use plugin_sdk::{operation::ExecutionId, workflow::WorkflowName};
 use prodspec_model::AssetId;
 
 use super::{AskError, Handle};
@@ -37,6 +37,18 @@ impl<R: Runtime> Handle<R> {
         self.command(Command::Schedule(asset.clone(), word), by, None)
             .await?;
         Ok(())
+    }
+
+    /// Starts a run of the schedule of an asset now, beside its slots. Returns its execution once it is durable.
+    ///
+    /// # Errors
+    /// When the asset has no schedule, it is paused, or a run of it is live and its concurrency is not `Allow`.
+    pub async fn run_schedule(&self, asset: &AssetId, by: By) -> Result<ExecutionId, AskError> {
+        let command = Command::Schedule(asset.clone(), ScheduleWord::Run);
+        match self.command(command, by, None).await? {
+            Reply::Started { id, .. } => Ok(id),
+            _ => Err(self.no_answer()),
+        }
     }
 
     /// All watches, sorted by asset: what each has taken, what waits and what runs.

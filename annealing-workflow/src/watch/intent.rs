@@ -76,7 +76,8 @@ impl IntentWatch {
         watch
     }
 
-    /// Continues from stored records.
+    /// Continues from the stored records of the last owner. Assets with a change that has had no run wait for one
+    /// again.
     pub fn restore(
         limits: Limits,
         progress: Progress,

@@ -88,7 +88,7 @@ impl<'a> Changed<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WatchCounts {
-    /// Runs that started.
+    /// Number of runs that were started since the watch exists.
     pub started: u64,
     /// Changes that executions of the watch made themselves.
     pub own: u64,

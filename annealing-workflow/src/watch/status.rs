@@ -58,7 +58,7 @@ impl StatusWatch {
         watch
     }
 
-    /// Continues from stored records.
+    /// Continues from the stored records of the last owner. Its live runs count towards `limits`.
     pub fn restore(
         limits: Limits,
         held_for: SignedDuration,

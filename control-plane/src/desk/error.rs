@@ -28,6 +28,11 @@ pub enum EditRefused {
     /// The edit does not fit the source, or the pipeline refuses its result.
     #[error("the edit is refused:\n{0}")]
     Refused(Problems),
+    /// The sources are refused without the edit too, so nothing can be said of the edit.
+    #[error(
+        "the edit was not made, because the sources are refused without it too; mend them, and make it again:\n{0}"
+    )]
+    Elsewhere(Problems),
     /// The edit would change more assets than it may.
     #[error(
         "the edit would change {assets} assets, {allowed} are allowed; make a smaller edit, or allow more with `.blast_radius(...)`"

@@ -102,6 +102,27 @@ impl<R: Runtime> Desk<R> {
         }
     }
 
+    /// Why the result of a change is refused: because of the change, or because the sources are refused without it too (R36).
+    pub(super) async fn whose(
+        &self,
+        editable: &Editable,
+        wanted: &Wanted<'_>,
+        proposal: &Proposal,
+        problems: Problems,
+    ) -> EditRefused {
+        let reading = match self.read(editable).await {
+            Ok(reading) if reading.revision == proposal.before => reading,
+            // It has changed meanwhile, or cannot be read now: nothing is known of the change.
+            Ok(_) => return EditRefused::Elsewhere(problems),
+            Err(problems) => return EditRefused::Failed(problems),
+        };
+        let source = wanted.source.clone();
+        match self.generation.try_reading(source, reading).await {
+            Ok(_) => EditRefused::Refused(problems),
+            Err(problems) => EditRefused::Elsewhere(problems),
+        }
+    }
+
     /// What a change alone does: the difference to what the sources make without it. It may cost a trial of its own.
     async fn own_changes(
         &self,

@@ -234,7 +234,10 @@ impl<R: Runtime> Desk<R> {
             .generation
             .try_proposal(source.clone(), &proposal)
             .await;
-        let trial = trial.map_err(EditRefused::Refused)?;
+        let trial = match trial {
+            Ok(trial) => trial,
+            Err(problems) => return Err(self.whose(editable, wanted, &proposal, problems).await),
+        };
         match trial.candidate.changes.len() {
             assets if assets > allowed => Err(EditRefused::BlastRadius { assets, allowed }),
             _ => Ok((proposal, trial)),

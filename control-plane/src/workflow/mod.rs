@@ -12,7 +12,7 @@ mod settled;
 use std::{sync::Arc, time::Duration};
 
 use annealing_enforcer::Handle as Enforcement;
-use annealing_workflow::{Handle as Lane, Inbox};
+use annealing_workflow::{End, Handle as Lane, Inbox};
 use control_plane_runtime::Runtime;
 use plugin_sdk::FencingToken;
 use serde_json::Value;
@@ -76,8 +76,10 @@ pub(crate) async fn while_owner<R: Runtime>(
             settled::Waits::start(&shared, &enforcement),
         ));
         shared.executions.set(Some(handle));
-        attached.with_intent(intent).run().await;
-        shared.runtime.sleep(AGAIN).await;
+        match attached.with_intent(intent).run().await {
+            End::Drained => return,
+            _ => shared.runtime.sleep(AGAIN).await,
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use prodspec_model::{
     operation::{CronOperation, Limits, Operation, WatchOperation},
 };
 
-use super::{Drained, ScheduleState, ScheduleWord, Started, WatchState, WorkflowWord};
+use super::{Drained, ExecutionId, ScheduleState, ScheduleWord, Started, WatchState, WorkflowWord};
 use crate::{
     By,
     handle::{self, Handle},
@@ -96,6 +96,23 @@ impl<R: Runtime> Handle<R> {
         match self.here().await? {
             Some(lane) => Ok(lane.say_to_schedule(asset, word, by).await?),
             None => Ok(self.inbox().say_to_schedule(asset, word, by).await?),
+        }
+    }
+
+    /// Starts a run of the schedule of an asset now, beside its slots, which stay as they are. Returns its execution once it is
+    /// durable. Works in every process that has the store, as [`start`](Self::start) does.
+    ///
+    /// # Errors
+    /// If the asset has no schedule, it is paused, or a run of it is live and its concurrency is not `Allow`; if the owner
+    /// has not answered.
+    pub async fn run_schedule(
+        &self,
+        asset: &AssetId,
+        by: By,
+    ) -> Result<ExecutionId, handle::Error> {
+        match self.here().await? {
+            Some(lane) => Ok(lane.run_schedule(asset, by).await?),
+            None => Ok(self.inbox().run_schedule(asset, by).await?),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeSet, VecDeque},
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use annealing_enforcer::Handle as Enforcer;
@@ -10,7 +11,9 @@ use annealing_workflow::intent::{CallNo, Intent, Made, PreparedEdit, SettleReply
 use async_trait::async_trait;
 use control_plane_runtime::Runtime;
 use control_plane_store::records::{By, Holder};
-use plugin_sdk::{BoxError, ChangeId, operation::SourceEdit as Edit, plugin, with_causes};
+use plugin_sdk::{
+    BoxError, ChangeId, Problems, operation::SourceEdit as Edit, plugin, with_causes,
+};
 use prodspec_model::Digest;
 
 use super::settled::{LATER, Waits};
@@ -19,6 +22,9 @@ use crate::{
     desk::{self, Desk},
     shared::Shared,
 };
+
+/// Wait before an edit is made again that others keep from being made.
+const AGAIN: Duration = Duration::from_secs(5);
 
 /// Edits of one ownership.
 pub(super) struct Port<R> {
@@ -175,7 +181,8 @@ impl<R: Runtime> Port<R> {
             plugin::Error::permanent(format!("no source has the name `{source}`"))
         })?;
         let reading = pipeline.read(runtime, found).await;
-        let reading = reading.map_err(|problems| plugin::Error::transient(problems.to_string()))?;
+        let unread = |problems: Problems| plugin::Error::throttled(problems.to_string(), AGAIN);
+        let reading = reading.map_err(unread)?;
         let mut fitting = Fitting::default();
         for edit in &prepared.edit.edits {
             let now = desk::value(&reading, &edit.edit);
@@ -222,15 +229,17 @@ fn answer(made: desk::Made, left_alone: Vec<String>) -> Made {
 }
 
 fn ended() -> plugin::Error {
-    plugin::Error::transient("this process does not own the partition any more")
+    plugin::Error::throttled("this process does not own the partition any more", AGAIN)
 }
 
 fn refused(error: EditRefused) -> plugin::Error {
     let message = with_causes(&error);
     match error {
-        EditRefused::Store(_) | EditRefused::KeepsChanging(_) | EditRefused::Failed(_) => {
-            plugin::Error::transient(message)
-        }
+        // R36: these are not the edit's own errors, so the step waits for their end, and they count as no failures.
+        EditRefused::Store(_)
+        | EditRefused::KeepsChanging(_)
+        | EditRefused::Failed(_)
+        | EditRefused::Elsewhere(_) => plugin::Error::throttled(message, AGAIN),
         EditRefused::Unknown { .. } => plugin::Error::unknown(message),
         _ => plugin::Error::permanent(message),
     }

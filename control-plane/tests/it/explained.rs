@@ -126,7 +126,8 @@ async fn r36_step_that_waits_for_its_assets_shows_why_generation_is_refused() {
         TokioRuntime::current().sleep(soon).await;
     };
     problems(false).await;
-    write(dir.path(), "services: {a: {size: many}}\n");
+    // Somebody else's error. In the field that the step has set it would be an overwrite, if it is read in time.
+    write(dir.path(), "services: {a: {size: 4}, b: {size: many}}\n");
     let refused = problems(true).await.to_string();
     assert!(refused.contains("manifest.yaml"), "{refused}");
     write(dir.path(), "services: {a: {size: 4}}\n");
@@ -135,6 +136,33 @@ async fn r36_step_that_waits_for_its_assets_shows_why_generation_is_refused() {
     handle.look_now(&id("a"), ann()).await.unwrap();
     let ended = handle.wait_execution(&resize, LONG).await.unwrap();
     assert_eq!(ended.outcome, Outcome::Succeeded);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn r36_edit_waits_while_the_sources_are_refused_for_somebody_elses_error() {
+    let (dir, production) = (tempfile::tempdir().unwrap(), Production::default());
+    let running = begun(&dir, &production).await;
+    production.state().broken.clear();
+    let handle = &running.handle;
+    write(dir.path(), "services: {a: {size: 3}, b: {size: many}}\n");
+    let resize = handle.start(Start::of("resize"), ann()).await.unwrap().id;
+    let refused = loop {
+        let shown = handle.execution(&resize).await.unwrap().unwrap();
+        let set = shown.machine("set").unwrap();
+        if let Some(error) = &set.error {
+            assert_eq!(set.failures, 0, "it is not the edit's own error");
+            break error.clone();
+        }
+        let soon = Duration::from_millis(10);
+        TokioRuntime::current().sleep(soon).await;
+    };
+    assert!(refused.contains("refused without it too"), "{refused}");
+    assert!(refused.contains("manifest.yaml"), "{refused}");
+    write(dir.path(), "services: {a: {size: 3}, b: {size: 1}}\n");
+    let ended = handle.wait_execution(&resize, LONG).await.unwrap();
+    assert_eq!(ended.outcome, Outcome::Succeeded);
+    assert_eq!(production.size("a"), Some(4));
     running.stop().await;
 }
 

@@ -85,16 +85,74 @@ impl TryFrom<String> for ExecutionId {
     }
 }
 
-/// The key of an effect: the same for every attempt, retry and owner. Only a restart of the step makes a new run, and so a
-/// new key. A callee that remembers the keys of the effects that it has made makes each of them once.
+/// A random number that each ownership of a partition draws for the keys of the effects that begin under it. A store that
+/// was lost, or restored from an older copy, gives the numbers of executions and runs again; the identity makes the keys
+/// differ all the same.
 ///
-/// Written `season-0000000007/publish/1`. Different keys have different texts.
+/// Written as 16 hexadecimal digits. Zero, the default, is the identity of keys that tests make.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(try_from = "String", into = "String")]
+pub struct KeyIdentity(pub u64);
+
+impl KeyIdentity {
+    /// Whether it is the identity of keys that tests make.
+    pub fn is_zero(&self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl fmt::Display for KeyIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl From<KeyIdentity> for String {
+    fn from(identity: KeyIdentity) -> Self {
+        identity.to_string()
+    }
+}
+
+/// A text that is not the identity of a key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not the identity of a key; it must be 16 hexadecimal digits")]
+pub struct InvalidKeyIdentity(String);
+
+impl FromStr for KeyIdentity {
+    type Err = InvalidKeyIdentity;
+
+    fn from_str(text: &str) -> Result<Self, InvalidKeyIdentity> {
+        let read = u64::from_str_radix(text, 16).map(Self);
+        // One identity has one text.
+        let read = read.ok().filter(|identity| identity.to_string() == text);
+        read.ok_or_else(|| InvalidKeyIdentity(text.chars().take(120).collect()))
+    }
+}
+
+impl TryFrom<String> for KeyIdentity {
+    type Error = InvalidKeyIdentity;
+
+    fn try_from(text: String) -> Result<Self, InvalidKeyIdentity> {
+        text.parse()
+    }
+}
+
+/// The key of an effect: the same for every attempt, retry and owner. Only a restart of the step makes a new run, and so a
+/// new key. A callee that remembers the keys of the effects that it has made makes each of them once. No key is given twice,
+/// over the loss of the store and the restore of a backup too.
+///
+/// Written `season-0000000007/publish/1-4f1c09d2a7b3e865`: the execution, the step, and the run with its identity.
+/// Different keys have different texts. Store or compare whole keys only; the parts are for people.
 ///
 /// ```
-/// use plugin_sdk::operation::{EffectKey, ExecutionId};
+/// use plugin_sdk::operation::{EffectKey, ExecutionId, KeyIdentity};
 ///
 /// let key = EffectKey::new(ExecutionId::new("season", 7), "publish", 1);
 /// assert_eq!(key.to_string(), "season-0000000007/publish/1");
+/// let key = key.identity(KeyIdentity(0x4f1c_09d2_a7b3_e865));
+/// assert_eq!(key.to_string(), "season-0000000007/publish/1-4f1c09d2a7b3e865");
 /// assert_eq!(key.to_string().parse(), Ok(key));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
@@ -106,6 +164,8 @@ pub struct EffectKey {
     pub step: MachineName,
     /// Number of the run of that step. It rises with every restart of the step, and only then.
     pub run: u32,
+    /// The identity of the ownership under which that run began.
+    pub identity: KeyIdentity,
 }
 
 /// A text that is not the key of an effect.
@@ -114,19 +174,31 @@ pub struct EffectKey {
 pub struct InvalidEffectKey(String);
 
 impl EffectKey {
-    /// The key of the effect of run number `run` of a step.
+    /// The key of the effect of run number `run` of a step, with the identity zero.
     pub fn new(execution: ExecutionId, step: impl Into<MachineName>, run: u32) -> Self {
         Self {
             execution,
             step: step.into(),
             run,
+            identity: KeyIdentity::default(),
         }
+    }
+
+    /// The same key with this identity.
+    #[must_use]
+    pub fn identity(mut self, identity: KeyIdentity) -> Self {
+        self.identity = identity;
+        self
     }
 }
 
 impl fmt::Display for EffectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{}", self.execution, self.step, self.run)
+        write!(f, "{}/{}/{}", self.execution, self.step, self.run)?;
+        match self.identity.is_zero() {
+            true => Ok(()),
+            false => write!(f, "-{}", self.identity),
+        }
     }
 }
 
@@ -145,10 +217,17 @@ impl FromStr for EffectKey {
             let [execution, step, run] = parts[..] else {
                 return None;
             };
+            let (run, identity) = match run.split_once('-') {
+                Some((run, identity)) => {
+                    let identity: KeyIdentity = identity.parse().ok()?;
+                    (run, Some(identity).filter(|it| !it.is_zero())?)
+                }
+                None => (run, KeyIdentity::default()),
+            };
             let number: u32 = run.parse().ok()?;
             let canonical = number.to_string() == run;
             let step = MachineName::new(step).ok().filter(|_| canonical)?;
-            Some(Self::new(execution.parse().ok()?, step, number))
+            Some(Self::new(execution.parse().ok()?, step, number).identity(identity))
         };
         read().ok_or_else(|| InvalidEffectKey(text.chars().take(250).collect()))
     }
@@ -195,9 +274,13 @@ mod tests {
     const NAME: &str = "[a-zA-Z0-9][a-zA-Z0-9._-]{0,12}";
 
     fn key() -> impl Strategy<Value = EffectKey> {
-        (NAME, any::<u64>(), NAME, any::<u32>()).prop_map(|(workflow, n, step, run)| {
-            EffectKey::new(ExecutionId::new(&*workflow, n), &*step, run)
-        })
+        let identity = prop_oneof![Just(0), 0..100_u64, any::<u64>()];
+        (NAME, any::<u64>(), NAME, any::<u32>(), identity).prop_map(
+            |(workflow, n, step, run, identity)| {
+                EffectKey::new(ExecutionId::new(&*workflow, n), &*step, run)
+                    .identity(KeyIdentity(identity))
+            },
+        )
     }
 
     proptest! {
@@ -209,7 +292,7 @@ mod tests {
         }
 
         #[test]
-        fn r25_text_of_a_key_is_the_only_one(text in "[a-b]{1,2}-0{8,10}[0-9]{1,3}/[a-b/]{1,3}/[+0]?[0-9]{1,2}") {
+        fn r25_text_of_a_key_is_the_only_one(text in "[a-b]{1,2}-0{8,10}[0-9]{1,3}/[a-b/]{1,3}/[+0]?[0-9]{1,2}(-[+0]?[0-9a-bA]{14,16})?") {
             if let Ok(key) = text.parse::<EffectKey>() {
                 prop_assert_eq!(key.to_string(), text);
             }

@@ -30,7 +30,10 @@ mod start;
 pub use self::{
     answer::{Answer, InvalidAnswer, Probed, Ran, SourceEdit},
     cause::StartCause,
-    execution::{EffectKey, ExecutionId, Fence, InvalidEffectKey, InvalidExecutionId},
+    execution::{
+        EffectKey, ExecutionId, Fence, InvalidEffectKey, InvalidExecutionId, InvalidKeyIdentity,
+        KeyIdentity,
+    },
     function::{FromFn, FunctionInfo, OperationFunction, Probe, Repeat, from_fn},
     limit::{Limit, OverLimit},
     power::{InvalidPower, NotAllowed, Powers},

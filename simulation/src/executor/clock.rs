@@ -15,6 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use plugin_sdk::{Mono, Now};
 
 use super::{Executor, NodeId, locked};
+use crate::random::Random;
 
 /// Wall clock time at the beginning of the world: Wednesday, 2026-03-04 12:00 UTC.
 const GENESIS: Timestamp = Timestamp::constant(1_772_625_600, 0);
@@ -80,6 +81,11 @@ impl Runtime for NodeRuntime {
 
     fn spawn(&self, task: BoxFuture<'static, ()>) {
         self.executor.spawn(self.node, task);
+    }
+
+    fn random(&self) -> u64 {
+        let at = self.now().mono.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Random::new(at ^ u64::from(self.node.0)).bits()
     }
 }
 

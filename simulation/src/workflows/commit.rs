@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use annealing_workflow::record::{Does, Ended, Live, StepRecord};
 use control_plane_store::{Record, Write};
 use plugin_sdk::{
-    operation::{EffectKey, ExecutionId},
+    operation::{ExecutionId, Repeat},
     workflow::{Machine, MachineName, StateName},
 };
 
@@ -13,7 +13,7 @@ use super::stored::Stored;
 use crate::{
     faults::Fault,
     flows::{
-        Called,
+        Called, MOMENT,
         definitions::{PLAN, calls, track},
     },
     intent::partition,
@@ -134,7 +134,7 @@ impl State {
         let Some((step, _)) = stored.steps.get(&machine.name) else {
             return Ok(());
         };
-        let key = EffectKey::new(id.clone(), machine.name.clone(), step.run);
+        let key = stored.key(id, &machine.name, step);
         let done = step.state.as_str() == "done" && calls(stored.definition, &machine.name);
         match done && !self.flows.told.contains(&key) {
             true => Err((
@@ -165,7 +165,7 @@ impl State {
         if !failed || timed || self.judge.jumped.is_some() {
             return Ok(());
         }
-        let key = EffectKey::new(id.clone(), machine.name.clone(), step.run);
+        let key = stored.key(id, &machine.name, step);
         let failures = self.flows.failures.get(&key).copied();
         // One that is abandoned at this moment is still open.
         let open = |it: &&Called| it.open && it.key == key;
@@ -202,10 +202,39 @@ impl State {
                 format!("it has ended while {} is in flight", open.key),
             ));
         }
+        self.judge_older_effects(id, stored)?;
         if !stored.is_outcome(&ended.outcome) {
             return Err(("R29", format!("it {}, against its states", ended.outcome)));
         }
         Ok(())
+    }
+
+    /// R30: an execution does not end while a call of a run before a restart may still take effect: nothing would clean up.
+    fn judge_older_effects(
+        &mut self,
+        id: &ExecutionId,
+        stored: &Stored,
+    ) -> Result<(), (&'static str, String)> {
+        self.judge.look("R30");
+        let now = self.now;
+        let older = |it: &&Called| {
+            let step = stored.steps.get(&it.key.step);
+            it.key.execution == *id
+                && it.function.repeat != Repeat::Safe
+                && !it.known
+                && step.is_some_and(|(step, _)| step.run > it.key.run)
+                && self.flows.is_under_way(&it.key)
+                && now.since(it.begun) + MOMENT < it.left
+                // A wall clock that jumped shortens the time that a new owner waits.
+                && self.judge.jumped.is_none_or(|jumped| jumped < it.begun)
+        };
+        match self.flows.calls.iter().find(older) {
+            Some(older) => {
+                let what = format!("it has ended while {} may still take effect", older.key);
+                Err(("R30", what))
+            }
+            None => Ok(()),
+        }
     }
 
     /// S8: at rest, with all faults healed, an execution is live only if it waits for a person who does not answer.

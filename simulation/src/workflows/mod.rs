@@ -22,7 +22,7 @@ use std::{sync::Arc, time::Duration};
 
 use annealing_checks::dispatch::{ClaimLayer, Work};
 use annealing_enforcer::EnforcerBuilder;
-use annealing_workflow::{Config, Handle, Workflows};
+use annealing_workflow::{Config, End, Handle, Workflows};
 
 pub use people::{begin, order};
 
@@ -52,7 +52,7 @@ pub fn beside(
         return builder;
     };
     let world = world.clone();
-    builder.beside("workflows", move |token, enforcement| {
+    builder.beside_until_drained("workflows", move |token, enforcement| {
         let (world, workflows) = (world.clone(), workflows.clone());
         async move {
             loop {
@@ -60,8 +60,11 @@ pub fn beside(
                 let (attached, handle) = workflows.attach(token, Arc::new(enforcement.clone()));
                 let attached = attached.with_intent(Arc::new(Port::new(&world, node, token.0)));
                 world.state().lane_is(node, Some(handle));
-                attached.run().await;
+                let end = attached.run().await;
                 world.state().lane_is(node, None);
+                if end == End::Drained {
+                    return;
+                }
                 world.sleep(AGAIN).await;
             }
         }

@@ -11,7 +11,7 @@ use annealing_workflow::{
 use control_plane_runtime::{Runtime, timeout_at};
 use control_plane_store::records::By;
 use futures::channel::oneshot;
-use plugin_sdk::operation::{EffectKey, ExecutionId, Start, StartCause};
+use plugin_sdk::operation::{ExecutionId, Start, StartCause};
 use serde_json::json;
 
 use crate::{
@@ -255,6 +255,10 @@ impl State {
         let slot = matches!(cause, StartCause::Slot { .. } | StartCause::Watch { .. });
         if !slot && self.flow_strikes(Fault::PersonRestarts) {
             words.extend(self.restart(execution));
+            // A person who changes their mind.
+            if self.flows.random.per_mille(250) {
+                words.push(Say::Cancel);
+            }
         }
         if self.flow_strikes(Fault::PersonSuspends) {
             words.push(Say::Pause);
@@ -313,7 +317,7 @@ impl State {
 
     /// A person looks into the ledger before they say what happened, once nothing is under way any more.
     fn word(&mut self, execution: &Execution, machine: &Machine) -> Option<Say> {
-        let key = EffectKey::new(execution.id.clone(), machine.name.clone(), machine.run);
+        let key = machine.key.clone();
         let stored = self.stored(&execution.id)?;
         match stored.does(&machine.name) {
             Does::Poisoned if self.healed || self.flows.random.per_mille(100) => {

@@ -8,7 +8,7 @@ use annealing_workflow::{
 };
 use control_plane_store::{Record, Version, Versioned, record};
 use plugin_sdk::{
-    operation::ExecutionId,
+    operation::{EffectKey, ExecutionId},
     workflow::{Action, Guard, Machine, MachineName},
 };
 
@@ -67,6 +67,14 @@ impl Stored {
         live.or(self.ended.as_ref().map(|ended| &ended.live))
     }
 
+    /// The key of the effects of a machine's present run.
+    pub(super) fn key(&self, id: &ExecutionId, name: &MachineName, step: &StepRecord) -> EffectKey {
+        match self.record() {
+            Some(live) => step.key(id, live, name),
+            None => EffectKey::new(id.clone(), name.clone(), step.run),
+        }
+    }
+
     /// The state of a machine: that of its record, or its first one.
     pub(super) fn state<'s>(&'s self, machine: &'s Machine) -> &'s str {
         let step = self.steps.get(&machine.name);
@@ -117,6 +125,9 @@ impl Stored {
 
     /// The outcome that these states have.
     pub(super) fn is_outcome(&self, outcome: &Outcome) -> bool {
+        if let Some(live) = self.record().filter(|live| live.terminated.is_some()) {
+            return *outcome == Outcome::Terminated;
+        }
         let states = self.definition.machines.iter().map(|it| self.state(it));
         let failed = states
             .into_iter()

@@ -117,6 +117,7 @@ fn r30_restart_that_overlaps_or_keeps_outputs_is_seen() {
     assert_holds(&["R30", "R32"], 3050);
     assert_caught(Bug::RestartKeepsOutput, "R30");
     assert_caught(Bug::RestartOverlaps, "R30");
+    assert_caught(Bug::RestartForgets, "R30");
 }
 
 #[test]

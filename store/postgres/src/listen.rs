@@ -11,7 +11,7 @@ use control_plane_store::{Topic, Watchers};
 use sqlx::postgres::{PgListener, PgPoolOptions};
 use tokio::time::{sleep, timeout};
 
-use crate::{failure::Silent, options::Server, schema, session::Known, statement::ALL};
+use crate::{failure::Silent, options::Server, session::Known, statement::ALL};
 
 /// The shortest and the longest pause before a lost connection is made again.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
@@ -116,7 +116,7 @@ async fn receive(
 
 /// Proves that the connection leads to the primary. One that a device on the way has forgotten looks like a quiet one.
 async fn prove(listener: &mut PgListener, server: &Server, known: &Known) -> sqlx::Result<()> {
-    let proved = timeout(server.patience(), schema::prove(listener, known)).await;
+    let proved = timeout(server.patience(), known.prove(listener)).await;
     proved.map_err(|_| sqlx::Error::Protocol(Silent.to_string()))?
 }
 

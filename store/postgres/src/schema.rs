@@ -1,13 +1,12 @@
 //! The tables: created if they are missing, and checked on every connection.
 
 use control_plane_store::BatchId;
-use sqlx::{AssertSqlSafe, Connection, PgConnection, PgExecutor, Row};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
 
 use crate::{
     Error,
     failure::{Unfit, code},
     options::Server,
-    session::Known,
 };
 
 /// Version of the format of the tables.
@@ -67,18 +66,6 @@ pub(crate) async fn about(connection: &mut PgConnection) -> sqlx::Result<About> 
         format: row.try_get(0)?,
         identity: row.try_get(1)?,
     })
-}
-
-/// Proves that the server is the primary, and sees all that this process was acknowledged.
-///
-/// # Errors
-/// With the code of the function `prove` if it does not.
-pub(crate) async fn prove<'c>(connection: impl PgExecutor<'c>, known: &Known) -> sqlx::Result<()> {
-    let proof = known.marks.proof();
-    let prove = sqlx::query("select prove($1, $2, $3)");
-    let prove = prove.bind(known.identity());
-    let prove = prove.bind(&proof.ids).bind(&proof.versions);
-    prove.execute(connection).await.map(drop)
 }
 
 /// Creates the tables if they are missing, and returns the identity of the store. Several processes may do so at once:

@@ -6,7 +6,7 @@ use std::{
 };
 
 use control_plane_store::Cause;
-use sqlx::{ConnectOptions, PgConnection};
+use sqlx::{ConnectOptions, PgConnection, PgExecutor};
 use tokio::{
     sync::watch,
     time::{Instant, sleep_until, timeout_at},
@@ -60,6 +60,18 @@ impl Known {
     /// The identity of the store that was opened.
     pub(crate) fn identity(&self) -> &str {
         &self.identity
+    }
+
+    /// Proves that the server is the primary, and sees all that this process was acknowledged.
+    ///
+    /// # Errors
+    /// With the code of the function `prove` if it does not.
+    pub(crate) async fn prove<'c>(&self, connection: impl PgExecutor<'c>) -> sqlx::Result<()> {
+        let proof = self.marks.proof();
+        let prove = sqlx::query("select prove($1, $2, $3)");
+        let prove = prove.bind(self.identity());
+        let prove = prove.bind(&proof.ids).bind(&proof.versions);
+        prove.execute(connection).await.map(drop)
     }
 
     /// Why the store refuses all work, if it does.
@@ -210,7 +222,7 @@ impl Sessions {
         if about.identity != self.known.identity {
             return Err(self.replaced(Replaced::Identity));
         }
-        match schema::prove(&mut connection, &self.known).await {
+        match self.known.prove(&mut connection).await {
             Ok(()) => {}
             // A new connection to the primary: the commits are lost.
             Err(error) if code(&error) == "CP002" => return Err(self.replaced(Replaced::Older)),

@@ -106,7 +106,7 @@ pub struct Rates {
     pub poison: u32,
     /// Rate of [`Fault::Stale`], by 1 to 5 commits in equal parts.
     pub stale: u32,
-    /// Rate of [`Fault::LeftBehind`].
+    /// Rate of [`Fault::LeftBehind`], per read of a handle.
     pub left_behind: u32,
     /// Rate of [`Fault::DropHint`] per hint.
     pub drop_hint: u32,

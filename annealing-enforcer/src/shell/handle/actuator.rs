@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use control_plane_runtime::Runtime;
-use control_plane_store::Write;
+use control_plane_store::{Write, limit};
 use futures::{
     FutureExt, StreamExt,
     channel::{mpsc, oneshot},
@@ -10,7 +10,8 @@ use futures::{
     stream::BoxStream,
 };
 use plugin_sdk::{
-    Actuation, Actuator, BoxError, Enforcement, Feed, Observation, Pin, PinEvent, observe,
+    Actuation, Actuator, BoxError, Enforcement, Feed, FencingToken, Observation, Pin, PinEvent,
+    observe,
 };
 use prodspec_model::{AssetId, Incarnation};
 
@@ -66,6 +67,13 @@ impl<R: Runtime> Enforcement for Handle<R> {
             // The feed of an enforcer that has ended has ended, too.
             let _ = inputs.unbounded_send(Input::Follow(no, assets, follows));
         })
+    }
+
+    fn fenced(&self, seen: FencingToken) {
+        if seen.0 <= limit::VERSION {
+            // An enforcer that has ended owns nothing.
+            let _ = self.inputs.unbounded_send(Input::Fenced(seen));
+        }
     }
 
     fn observe(&self, asset: &AssetId) -> BoxFuture<'static, Result<Observation, observe::Error>> {

@@ -69,7 +69,7 @@ pub enum Decision {
     Replace {
         /// Instant of the open slot, which starts afterwards.
         slot: Timestamp,
-        /// The slots that run.
+        /// The slots whose executions are to be cancelled, each as its instant.
         cancel: Vec<Timestamp>,
         /// When the slot closes unstarted. `None`: not before the end of time.
         until: Option<Timestamp>,
@@ -249,7 +249,7 @@ impl Schedule {
         self.changed = true;
     }
 
-    /// The state, for readers.
+    /// The state as it is stored, for readers. It may have changes that are not stored yet.
     pub fn record(&self) -> &ScheduleRecord {
         &self.record
     }

@@ -5,7 +5,7 @@ mod state;
 use control_plane_store::records::By;
 use jiff::Timestamp;
 use plugin_sdk::{Now, operation::StartCause};
-use prodspec_model::AssetId;
+use prodspec_model::{AssetId, operation::Concurrency};
 
 pub(super) use self::state::Schedules;
 use super::{
@@ -13,7 +13,7 @@ use super::{
     event::{Effects, Reply},
     intended::ScheduleWord,
     refused::Refused,
-    trigger::{NoStart, Run, said},
+    trigger::{Begun, NoStart, Run, said},
 };
 use crate::{
     cron::{Decision, Schedule, ScheduleRecord, Wanted},
@@ -90,7 +90,7 @@ impl Lane {
         loop {
             let decision = self.schedules.change(asset)?.decide(now.wall);
             match self.misled(asset, decision)? {
-                Decision::Start { slot } => match self.start_slot(now, asset, slot, out) {
+                Decision::Start { slot } => match self.start_slot_itself(now, asset, slot, out) {
                     Ok(over) => self.schedules.started(asset, slot, now.wall, over),
                     Err(NoStart::Full) => return Some(DISPATCH),
                     Err(NoStart::Broken(why)) => {
@@ -138,14 +138,32 @@ impl Lane {
         }
     }
 
-    /// Starts the execution of a slot. Returns whether it has ended already.
-    fn start_slot(
+    /// Starts the execution of a slot that is due. Returns whether it has ended already.
+    fn start_slot_itself(
         &mut self,
         now: Now,
         asset: &AssetId,
         slot: Timestamp,
         out: &mut Effects,
     ) -> Result<bool, NoStart> {
+        let cause = StartCause::Slot {
+            schedule: asset.clone(),
+            at: slot,
+        };
+        let by = By::new("control plane", cause.to_string());
+        let begun = self.start_slot(now, asset, slot, &by, out)?;
+        Ok(begun.outcome.is_some())
+    }
+
+    /// Starts the execution of a slot.
+    fn start_slot(
+        &mut self,
+        now: Now,
+        asset: &AssetId,
+        slot: Timestamp,
+        by: &By,
+        out: &mut Effects,
+    ) -> Result<Begun, NoStart> {
         let operated = self.schedules.operated(asset).map_err(NoStart::Broken)?;
         let cause = StartCause::Slot {
             schedule: asset.clone(),
@@ -165,7 +183,7 @@ impl Lane {
             chain: Vec::new(),
             changed: None,
         };
-        self.start_run(now, asset, run, out)
+        self.start_run(now, asset, run, by, out)
     }
 
     /// The live execution of a slot.
@@ -182,6 +200,9 @@ impl Lane {
         by: &By,
         out: &mut Effects,
     ) -> Result<Reply, Refused> {
+        if word == ScheduleWord::Run {
+            return self.run_now(now, asset, by, out);
+        }
         let asset = asset.clone();
         match self.schedules.said(&asset, word, by, now.wall) {
             None => return Err(Refused::NoSchedule(asset)),
@@ -193,6 +214,55 @@ impl Lane {
         }
         out.urgent = true;
         Ok(Reply::Taken)
+    }
+
+    /// Starts a run of a schedule because an operator asks for it. Its slots stay as they are; the run counts as one that is
+    /// live.
+    fn run_now(
+        &mut self,
+        now: Now,
+        asset: &AssetId,
+        by: &By,
+        out: &mut Effects,
+    ) -> Result<Reply, Refused> {
+        let Some(schedule) = self.schedules.get(asset) else {
+            return Err(Refused::NoSchedule(asset.clone()));
+        };
+        let refused = |why: &str| Refused::Schedule {
+            asset: asset.clone(),
+            word: ScheduleWord::Run,
+            why: why.to_owned().into(),
+        };
+        let record = schedule.record();
+        if record.paused.is_some() {
+            return Err(refused("it is paused; resume it first"));
+        }
+        let alone = record.wanted.concurrency != Concurrency::Allow;
+        if alone && !record.running.is_empty() {
+            let why = "a run of it is live; wait for its end, or cancel it first";
+            return Err(refused(why));
+        }
+        let at = now.wall;
+        if self.run_of_slot(asset, at).is_some() {
+            return Err(refused("the slot of this moment has just started"));
+        }
+        let started = match self.start_slot(now, asset, at, by, out) {
+            Ok(started) => started,
+            Err(NoStart::Full) => return Err(Refused::TooMany(self.live.len())),
+            Err(NoStart::Loop(refused)) => return Err(refused),
+            Err(NoStart::Broken(why)) => return Err(refused(&why)),
+        };
+        if started.outcome.is_none() {
+            self.schedules.revived(asset, at);
+        }
+        out.records
+            .push(said(asset, now.wall, ScheduleWord::Run, by));
+        out.urgent = true;
+        Ok(Reply::Started {
+            id: started.id,
+            new: true,
+            outcome: started.outcome,
+        })
     }
 
     /// All schedules, sorted by asset.

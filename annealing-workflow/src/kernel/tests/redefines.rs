@@ -104,9 +104,12 @@ fn r42_action_that_is_another_one_begins_anew_under_its_key() {
     // A restart has another key, so what the old attempt may have done is not done again under its own.
     lost.say(&id, Say::Pause);
     lost.say(&id, Say::restart(["load"]));
+    let early = refusal(&lost.say(&id, Say::Redefine));
+    assert!(early.starts_with("load waits: "), "{early}");
+    lost.pass(Duration::from_secs(70));
+    lost.sync();
     assert_eq!(lost.say(&id, Say::Redefine), Reply::Taken);
     lost.say(&id, Say::Resume);
-    lost.pass(Duration::from_secs(70));
     lost.sync();
     assert_eq!(lost.answer("other", done()).key.run, 2);
 

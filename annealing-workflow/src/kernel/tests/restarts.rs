@@ -23,7 +23,7 @@ fn begins_at_the_deadline(world: &mut World) {
     world.sync();
     world.pass(Duration::from_secs(39));
     world.sync();
-    assert!(world.called().is_empty());
+    assert!(world.calls.values().all(|call| call.key.run == 1));
     world.pass(Duration::from_secs(2));
     world.sync();
     assert_eq!(
@@ -109,6 +109,110 @@ fn r30_new_run_waits_for_the_deadline_of_a_call_that_is_not_settled() {
         "a call of the run before may still take effect"
     );
     begins_at_the_deadline(&mut world);
+}
+
+/// A season whose `load` is in flight and restarted.
+fn restarted_in_flight() -> (World, ExecutionId) {
+    let mut world = of_season();
+    let id = world.start("season", "1");
+    world.sync();
+    world.pass(Duration::from_secs(20));
+    world.say(&id, Say::restart(["load"]));
+    world.sync();
+    (world, id)
+}
+
+#[test]
+fn r30_cancel_after_a_restart_waits_for_the_old_call_and_cleans_up_what_it_did() {
+    for takeover in [false, true] {
+        let (mut world, id) = restarted_in_flight();
+        if takeover {
+            world.crash();
+            world.sync();
+        }
+        world.say(&id, Say::Cancel);
+        world.sync();
+        assert_eq!(
+            world.outcome("season", "1"),
+            None,
+            "the old call may take effect"
+        );
+        world.pass(Duration::from_secs(15));
+        world.sync();
+        let answered = world.answer("load", done());
+        assert_eq!(
+            answered.key.run, 1,
+            "an attempt of the run that was in flight"
+        );
+        world.sync();
+        world.answer("unload", done());
+        world.sync();
+        assert_eq!(world.outcome("season", "1"), Some(Outcome::Cancelled));
+    }
+}
+
+#[test]
+fn r30_cancel_after_a_restart_asks_again_what_an_unknown_call_did() {
+    let (mut world, id) = restarted_in_flight();
+    world.answer("load", Err(plugin::Error::unknown("the connection broke")));
+    world.sync();
+    world.say(&id, Say::Cancel);
+    world.sync();
+    assert_eq!(world.outcome("season", "1"), None);
+    world.pass(Duration::from_secs(15));
+    world.sync();
+    assert_eq!(world.answer("load", done()).key.run, 1);
+    world.sync();
+    world.answer("unload", done());
+    assert_eq!(world.outcome("season", "1"), Some(Outcome::Cancelled));
+}
+
+#[test]
+fn r30_skip_after_a_restart_is_refused_while_the_old_call_may_take_effect() {
+    for lost in [false, true] {
+        let (mut world, id) = restarted_in_flight();
+        if lost {
+            world.answer("load", Err(plugin::Error::unknown("the connection broke")));
+        }
+        let skipped = world.say(&id, Say::skip("load", "done"));
+        assert!(matches!(skipped, Reply::Refused(_)), "{skipped:?}");
+        world.pass(Duration::from_secs(41));
+        world.sync();
+        assert_eq!(world.answer("load", done()).key.run, 2);
+    }
+}
+
+#[test]
+fn r30_new_run_begins_when_the_old_call_has_answered_and_its_answer_is_dropped() {
+    for answer in [
+        done(),
+        transient(),
+        Ok(Ran::in_progress(Duration::from_secs(5))),
+    ] {
+        let (mut world, _) = restarted_in_flight();
+        assert_eq!(world.answer("load", answer).key.run, 1);
+        world.sync();
+        assert_eq!(
+            world.called(),
+            ["load"],
+            "the new run, and nothing that follows the old one"
+        );
+        assert_eq!(world.answer("load", done()).key.run, 2);
+        world.sync();
+        world.answer("publish", done());
+        assert_eq!(world.outcome("season", "1"), Some(Outcome::Succeeded));
+    }
+}
+
+#[test]
+fn r30_restart_that_waits_for_a_call_outlives_its_owner() {
+    let (mut world, _) = restarted_in_flight();
+    world.crash();
+    world.sync();
+    assert!(world.called().is_empty());
+    world.pass(Duration::from_secs(41));
+    world.sync();
+    assert_eq!(world.answer("load", done()).key.run, 2);
 }
 
 #[test]

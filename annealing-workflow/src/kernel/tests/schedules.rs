@@ -343,3 +343,61 @@ fn r41_feed_tells_of_slots_that_never_start_and_of_words() {
     let paused = format!("{:?}", missed(0, 0, 2));
     assert_eq!(words, ["pause by ann", "resume by ann", &paused]);
 }
+
+#[test]
+fn r37_run_by_a_word_starts_now_and_leaves_the_slots_as_they_are() {
+    let mut world = hourly(Concurrency::Forbid);
+    world.pass(10 * MINUTE);
+    let Reply::Started { id, new: true, .. } = say(&mut world, ScheduleWord::Run) else {
+        panic!("a start");
+    };
+    world.sync();
+    assert_eq!(world.called(), ["reindex"]);
+    let live = &world.stored.live[&id];
+    assert_eq!(
+        live.origin.by,
+        control_plane_store::records::By::new("ann", "test")
+    );
+    // One at a time, also over owners.
+    world.crash();
+    world.sync();
+    let again = say(&mut world, ScheduleWord::Run);
+    assert!(matches!(again, Reply::Refused(_)), "{again:?}");
+    world.pass(55 * MINUTE);
+    world.sync();
+    assert_eq!(world.called(), ["reindex"], "the slot waits for the run");
+    world.answer("reindex", done());
+    world.sync();
+    assert_eq!(
+        world.called(),
+        ["reindex"],
+        "the slot of one o'clock starts"
+    );
+    let counts = world.stored.schedules[&asset()].counts;
+    assert_eq!((counts.started, counts.late, counts.forbidden), (1, 0, 0));
+}
+
+#[test]
+fn r37_run_by_a_word_is_refused_in_a_pause_and_without_a_schedule() {
+    let mut world = hourly(Concurrency::Allow);
+    say(&mut world, ScheduleWord::Pause);
+    let refused = say(&mut world, ScheduleWord::Run);
+    assert!(
+        matches!(refused, Reply::Refused(Refused::Schedule { .. })),
+        "{refused:?}"
+    );
+    say(&mut world, ScheduleWord::Resume);
+    for _ in 0..2 {
+        let run = say(&mut world, ScheduleWord::Run);
+        assert!(matches!(run, Reply::Started { .. }), "{run:?}");
+        world.pass(MINUTE);
+        world.sync();
+    }
+    assert_eq!(world.called(), ["reindex", "reindex"]);
+    let other = AssetId::new("cron/other").unwrap();
+    let unknown = world.hear(Command::Schedule(other, ScheduleWord::Run));
+    assert!(
+        matches!(unknown, Reply::Refused(Refused::NoSchedule(_))),
+        "{unknown:?}"
+    );
+}

@@ -31,6 +31,8 @@ pub(super) struct Stored {
     pub(super) watched: BTreeMap<(AssetId, AssetId), WatchedRecord>,
     pub(super) changed: BTreeMap<ExecutionId, Changed>,
     pub(super) drained: BTreeMap<WorkflowName, Said>,
+    /// The owners that have lost the partition and lived on.
+    pub(super) survived: BTreeSet<KeyIdentity>,
     pub(super) rates: BTreeMap<Key, RateRecord>,
     /// The feed's entries about schedules and watches.
     pub(super) told: Vec<(AssetId, What)>,
@@ -116,6 +118,7 @@ impl Stored {
             schedules: self.schedules.clone().into_iter().collect(),
             watches: self.recovered_watches(sealed),
             drained: self.drained.clone(),
+            survived: self.survived.clone(),
             rates: self.rates.values().cloned().collect(),
             definitions: self.definitions.keys().copied().collect(),
         }

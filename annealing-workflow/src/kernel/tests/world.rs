@@ -262,6 +262,12 @@ impl World {
         self.tell();
     }
 
+    /// Another owner takes over, whose keys have this identity. What is not durable is lost.
+    pub(super) fn own_as(&mut self, identity: KeyIdentity) {
+        self.settings.identity = identity;
+        self.crash();
+    }
+
     pub(super) fn lease(&mut self, time: Duration) {
         self.fresh_until = self.now.mono + time;
         self.step(Event::Lease(self.now.mono + time));

@@ -8,7 +8,7 @@ use control_plane_store::records::By;
 use jiff::Timestamp;
 use plugin_sdk::{
     Now,
-    operation::{Start, StartCause},
+    operation::{ExecutionId, Start, StartCause},
     workflow::WorkflowName,
 };
 use prodspec_model::{
@@ -25,6 +25,7 @@ use super::{
     refused::Refused,
 };
 use crate::{
+    definition::Outcome,
     operation::{self, Operated},
     record::{Changed, Entry, Subject, What},
 };
@@ -37,6 +38,13 @@ pub(super) enum NoStart {
     Loop(Refused),
     /// The operation cannot be run. It is tried again when the asset changes.
     Broken(String),
+}
+
+/// The execution of a run.
+pub(super) struct Begun {
+    pub(super) id: ExecutionId,
+    /// How it has ended already. `None`: it is live.
+    pub(super) outcome: Option<Outcome>,
 }
 
 /// A run to start.
@@ -79,15 +87,15 @@ pub(super) fn turned_down(asset: &AssetId, at: Timestamp) -> Record {
 }
 
 impl Lane {
-    /// Starts the execution of a run of `asset`. Returns whether it has ended already.
+    /// Starts the execution of a run of `asset`.
     pub(super) fn start_run(
         &mut self,
         now: Now,
         asset: &AssetId,
         run: Run,
+        by: &By,
         out: &mut Effects,
-    ) -> Result<bool, NoStart> {
-        let by = By::new("control plane", run.cause.to_string());
+    ) -> Result<Begun, NoStart> {
         let operating = Operating {
             start: Start::of(name(asset)).key(run.key),
             operation: run.operated,
@@ -96,9 +104,9 @@ impl Lane {
             changed: run.changed,
             history: Some(run.history),
         };
-        match self.operate(now, operating, &by, None, out) {
-            Ok(Reply::Started { outcome, .. }) => Ok(outcome.is_some()),
-            Ok(_) => Ok(false),
+        match self.operate(now, operating, by, None, out) {
+            Ok(Reply::Started { id, outcome, .. }) => Ok(Begun { id, outcome }),
+            Ok(_) => Err(NoStart::Broken("the start was not answered".to_owned())),
             Err(Refused::TooMany(_)) => Err(NoStart::Full),
             Err(refused @ Refused::Loop { .. }) => Err(NoStart::Loop(refused)),
             Err(refused) => Err(NoStart::Broken(refused.to_string())),

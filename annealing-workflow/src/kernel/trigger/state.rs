@@ -292,6 +292,7 @@ impl<T: Trigger> Triggers<T> {
         let why = match word {
             ScheduleWord::Pause if known.paused().is_some() => Some("it is paused already"),
             ScheduleWord::Resume if known.paused().is_none() => Some("it is not paused"),
+            ScheduleWord::Run => Some("it runs when assets change; start its operation instead"),
             ScheduleWord::Acknowledge if known.orphan().is_none() => {
                 Some("its asset is in intent; remove it there first, or pause it")
             }
@@ -303,6 +304,8 @@ impl<T: Trigger> Triggers<T> {
         match word {
             ScheduleWord::Pause => known.pause(by.clone(), now),
             ScheduleWord::Resume => known.resume(now),
+            // Refused before.
+            ScheduleWord::Run => {}
             ScheduleWord::Acknowledge => {
                 self.stop(asset);
                 return Some(Ok(()));

@@ -33,12 +33,12 @@ use crate::{
     watch::{Wanted, WatchRecord, WatchedRecord},
 };
 
-/// A stored watch.
+/// A watch with all its stored state, for the next owner.
 #[derive(Debug, Clone)]
 pub struct RecoveredWatch {
     /// The asset with the watch.
     pub asset: AssetId,
-    /// Its record.
+    /// The stored state of the watch itself: its content in intent, its pause and its counts.
     pub record: WatchRecord,
     /// What it knows of assets.
     pub assets: Vec<(AssetId, WatchedRecord)>,
@@ -233,7 +233,8 @@ impl Lane {
             chain,
             changed: Some(changed),
         };
-        let over = self.start_run(now, asset, run, out)?;
+        let by = By::new("control plane", run.cause.to_string());
+        let over = self.start_run(now, asset, run, &by, out)?.outcome.is_some();
         self.watches.triggers.trouble(asset, None);
         if let Some(watch) = self.watches.triggers.change(asset) {
             let run = watch.started(&ids);

@@ -141,6 +141,16 @@ impl<R: Runtime> Inbox<R> {
         Ok(())
     }
 
+    /// Starts a run of the schedule of an asset now. Returns its execution once it is durable.
+    ///
+    /// # Errors
+    /// As for [`Handle::run_schedule`](crate::Handle::run_schedule), and those of [the inbox](Self).
+    pub async fn run_schedule(&self, asset: &AssetId, by: By) -> Result<ExecutionId, AskError> {
+        let (asset, word) = (asset.clone(), ScheduleWord::Run);
+        let started = self.started(Asked::Schedule { asset, word }, by).await?;
+        Ok(started.id)
+    }
+
     /// Gives a word to the watch of an asset. Returns once it is durable.
     ///
     /// # Errors
@@ -184,11 +194,11 @@ impl<R: Runtime> Inbox<R> {
         let cancels = matches!(
             asked,
             Asked::Say {
-                word: Say::Cancel,
+                word: Say::Cancel | Say::Terminate,
                 ..
             }
         );
-        // A cancel always fits (R30).
+        // A cancel always fits (R30), and so does the last resort.
         if !cancels {
             self.has_room().await?;
         }

@@ -127,7 +127,7 @@ async fn owning<T>(
     };
     let (attached, handle) = workflows.attach(token, Arc::new(intent));
     tokio::select! {
-        () = attached.run() => panic!("the ownership has ended"),
+        _ = attached.run() => panic!("the ownership has ended"),
         result = then(handle, &took) => result,
     }
 }

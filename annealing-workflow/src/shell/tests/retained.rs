@@ -189,7 +189,7 @@ impl Partition {
         let token = FencingToken(self.gate.commit(owned).await.unwrap().0);
         let (attached, handle) = workflows.attach(token, Arc::new(AlwaysFresh));
         tokio::select! {
-            () = attached.run() => panic!("the ownership has ended"),
+            _ = attached.run() => panic!("the ownership has ended"),
             result = then(handle) => result,
         }
     }

@@ -78,6 +78,21 @@ pub enum Verb {
         #[command(flatten)]
         signed: Signed,
     },
+    /// End an execution at once, without clean-up, as the last resort: calls in flight are abandoned, and `explain` names what
+    /// may still take effect.
+    Terminate {
+        /// Id of the execution.
+        id: ExecutionId,
+        #[command(flatten)]
+        signed: Signed,
+    },
+    /// Start a run of a schedule now, beside its slots.
+    RunNow {
+        /// Id of the asset with the schedule.
+        asset: AssetId,
+        #[command(flatten)]
+        signed: Signed,
+    },
     /// Pause an execution: nothing more of it starts, and what is in flight ends.
     Pause {
         /// Id of the execution.
@@ -234,6 +249,11 @@ pub(super) async fn workflow(place: &Place, verb: Verb) -> Result<(), Failure> {
         Verb::Undrain { workflow, signed } => {
             return tell_workflow(place, workflow, WorkflowWord::Resume, signed).await;
         }
+        Verb::RunNow { asset, signed } => {
+            let said = signed.into();
+            return tell::tell(place, Word::RunNow { asset, said }).await;
+        }
+        Verb::Terminate { id, signed } => (id, WordToExecution::Terminate, signed),
         Verb::Cancel { id, signed } => (id, WordToExecution::Cancel, signed),
         Verb::Pause { id, signed } => (id, WordToExecution::Pause, signed),
         Verb::Resume { id, signed } => (id, WordToExecution::Resume, signed),
@@ -430,6 +450,15 @@ fn states(ended: &Ended) -> Vec<String> {
         let name = machine.as_str();
         lines.push(format!("  {name:<12} {state}{}", why.unwrap_or_default()));
     }
+    for (machine, open) in &ended.may_take_effect {
+        let until = open.until.map(|at| format!(" until {at:.0}"));
+        let until = until.unwrap_or_default();
+        let what = &open.what;
+        lines.push(format!(
+            "  may take effect{until}: {machine}, {what}, key {}",
+            open.key
+        ));
+    }
     lines
 }
 
@@ -446,6 +475,9 @@ fn happened(what: &What) -> String {
             format!(
                 "attempt {attempt} was in flight when the control plane ended, {deaths} in a row"
             )
+        }
+        What::HandedOver { attempt } => {
+            format!("attempt {attempt} was in flight when the control plane ended in order")
         }
         What::Edited {
             edits,

@@ -91,6 +91,8 @@ pub enum WordToExecution {
     },
     /// Cleans up and ends.
     Cancel,
+    /// Ends at once, without clean-up.
+    Terminate,
     /// Starts nothing more; what is in flight ends.
     Pause,
     /// Ends a pause.
@@ -150,6 +152,7 @@ impl From<WordToExecution> for Say {
         match word {
             WordToExecution::Answer { machine, option } => Self::answer(machine, option),
             WordToExecution::Cancel => Self::Cancel,
+            WordToExecution::Terminate => Self::Terminate,
             WordToExecution::Pause => Self::Pause,
             WordToExecution::Resume => Self::Resume,
             WordToExecution::Redefine => Self::Redefine,

@@ -120,6 +120,13 @@ pub enum Word {
         /// Name and reason given by the operator.
         said: Said,
     },
+    /// Starts a run of a schedule now.
+    RunNow {
+        /// The asset with the schedule.
+        asset: AssetId,
+        /// Name and reason given by the operator.
+        said: Said,
+    },
     /// Gives a command to the rollout.
     Rollout {
         /// Which command to give to the rollout.

@@ -209,6 +209,7 @@ async fn tell(
         Word::Execution { id, word, said } => {
             handle.say(&id, word.into(), by(said)?).await?;
         }
+        Word::RunNow { asset, said } => drop(handle.run_schedule(&asset, by(said)?).await?),
         Word::Workflow(told) => told.give(&handle, by).await?,
         Word::Stop => stop.now(),
     }
