@@ -395,6 +395,7 @@ impl Step {
         step.edit = record.edit.clone().map(Kept::open).unwrap_or_default();
         step.rare.expires = record.expires.map(|wait| wait.ends_at(now));
         step.rare.restarts = record.restarts;
+        step.rare.overtaken = record.overtaken;
         step.rare.reach = record.reach.map(|wait| wait.ends_at(now));
         step.rare.older_child = record.older_child.clone();
         let wait = record.wait.map(|wait| wait.ends_at(now));

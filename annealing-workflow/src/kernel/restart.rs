@@ -24,7 +24,7 @@ impl Lane {
         let numbers = machines
             .iter()
             .map(|name| self.machine(no, name).map(|id| id.machine));
-        let numbers: Vec<MachineNo> = numbers.collect::<Result<_, _>>()?;
+        let mut numbers: Vec<MachineNo> = numbers.collect::<Result<_, _>>()?;
         let Some(execution) = self.live.get(&no) else {
             return Ok(());
         };
@@ -35,6 +35,9 @@ impl Lane {
                 "it was cancelled before its start and cleans up; restart it when it has ended";
             let word = Say::Restart(machines.to_vec());
             return Err(Refused::does_not_fit(&execution.id, &word, why));
+        }
+        if takes_back {
+            numbers.extend(execution.overtaken());
         }
         let all = execution.workflow.depending(numbers);
         // The new run has another id, so an edit of the old one that is made later would belong to no step.
@@ -107,16 +110,17 @@ impl Lane {
         self.changed(id);
     }
 
-    /// Takes back the restarts of an execution that is cancelled and wait for their last attempts: what these did is found
-    /// out, and counts for the clean-up.
-    pub(super) fn forget_restarts(&mut self, now: Now, no: ExecutionNo, out: &mut Effects) {
+    /// Puts off the restarts of an execution that is cancelled and that wait for their last attempts: what these did is
+    /// found out, and counts for the clean-up.
+    pub(super) fn overtake_restarts(&mut self, now: Now, no: ExecutionNo, out: &mut Effects) {
         let Some(execution) = self.live.get_mut(&no) else {
             return;
         };
         let mut open = Vec::new();
         for (machine, step) in execution.steps.iter_mut() {
             let waits = step.rare.present().filter(|rare| rare.restarts);
-            if waits.map(|rare| rare.restarts = false).is_some() {
+            if let Some(rare) = waits {
+                (rare.restarts, rare.overtaken) = (false, true);
                 open.push((machine, step.phase.clone()));
             }
         }
@@ -196,7 +200,7 @@ impl Lane {
             step.rare.error = None;
             step.suspect = false;
             step.uncertain = false;
-            step.rare.restarts = false;
+            (step.rare.restarts, step.rare.overtaken) = (false, false);
             step.rare.older_child = older_child;
         }
         if !keeps {
@@ -204,6 +208,14 @@ impl Lane {
                 .push(Record::Output(execution_id, machine, None));
         }
         self.changed(id);
+    }
+}
+
+impl Execution {
+    /// The machines whose restarts a cancel came before.
+    fn overtaken(&self) -> impl Iterator<Item = MachineNo> {
+        let steps = self.steps.iter();
+        steps.filter_map(|(machine, step)| step.rare.overtaken.then_some(machine))
     }
 }
 

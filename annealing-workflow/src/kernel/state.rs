@@ -177,6 +177,8 @@ pub(super) struct Rare {
     pub(super) reach: Option<Mono>,
     /// A restart waits until the last attempt can no longer take effect.
     pub(super) restarts: bool,
+    /// A cancel came before that. If the cancel is taken back, the machine is set back.
+    pub(super) overtaken: bool,
     /// The child execution of an older run, which ends before the new run begins anything.
     pub(super) older_child: Option<ExecutionId>,
 }

@@ -139,7 +139,7 @@ impl Lane {
         let machines = execution.workflow.mentioning_cancelled().to_vec();
         let begun: Vec<_> = execution.steps.machines().collect();
         self.live_changed.insert(no);
-        self.forget_restarts(now, no, out);
+        self.overtake_restarts(now, no, out);
         self.look_at(no, machines.into_iter().chain(begun));
         self.give_up_start(now, no, out);
     }

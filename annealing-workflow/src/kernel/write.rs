@@ -107,6 +107,7 @@ impl Lane {
             expires: step.rare.expires.map(stored),
             reach: step.rare.reach.filter(|at| *at > now.mono).map(stored),
             restarts: step.rare.restarts,
+            overtaken: step.rare.overtaken,
             claims: step.rare.claims.clone(),
             under_way: step.under_way,
             uncertain: step.uncertain,

@@ -62,9 +62,12 @@ pub struct StepRecord {
     /// When the last attempt, which has not answered, can no longer take effect. `None`: it cannot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reach: Option<StoredWait>,
-    /// Whether a restart waits until the last attempt can no longer take effect. A cancel takes it back.
+    /// Whether a restart waits until the last attempt can no longer take effect.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub restarts: bool,
+    /// Whether a cancel came before that restart could be made. It is made if the cancel is taken back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub overtaken: bool,
     /// Claims that the action holds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub claims: Vec<Claim>,

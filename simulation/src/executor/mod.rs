@@ -160,7 +160,13 @@ impl Executor {
     /// Stops the executor and drops its tasks, together with the values that they own.
     pub fn end(&self) {
         self.stop();
-        let tasks = std::mem::take(&mut locked(&self.0.run).tasks);
+        let mut run = locked(&self.0.run);
+        // A destructor may spawn a task: none of these runs.
+        for node in &mut run.nodes {
+            node.condition = Condition::Dead;
+        }
+        let tasks = std::mem::take(&mut run.tasks);
+        drop(run);
         drop(tasks);
     }
 

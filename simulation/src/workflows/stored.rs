@@ -125,7 +125,7 @@ impl Stored {
 
     /// The outcome that these states have.
     pub(super) fn is_outcome(&self, outcome: &Outcome) -> bool {
-        if let Some(live) = self.record().filter(|live| live.terminated.is_some()) {
+        if self.record().is_some_and(|live| live.terminated.is_some()) {
             return *outcome == Outcome::Terminated;
         }
         let states = self.definition.machines.iter().map(|it| self.state(it));

@@ -152,6 +152,27 @@ fn r30_cancel_after_a_restart_waits_for_the_old_call_and_cleans_up_what_it_did()
 }
 
 #[test]
+fn r30_restart_that_takes_a_cancel_back_makes_the_restart_before_it_too() {
+    for takeover in [false, true] {
+        let (mut world, id) = restarted_in_flight();
+        world.say(&id, Say::Cancel);
+        world.sync();
+        if takeover {
+            world.crash();
+            world.sync();
+        }
+        assert_eq!(world.say(&id, Say::restart(["publish"])), Reply::Taken);
+        // The next owner has called again, to find out what the old run did.
+        world.pass(Duration::from_secs(61));
+        world.sync();
+        assert_eq!(world.answer("load", done()).key.run, 2);
+        world.sync();
+        world.answer("publish", done());
+        assert_eq!(world.outcome("season", "1"), Some(Outcome::Succeeded));
+    }
+}
+
+#[test]
 fn r30_cancel_after_a_restart_asks_again_what_an_unknown_call_did() {
     let (mut world, id) = restarted_in_flight();
     world.answer("load", Err(plugin::Error::unknown("the connection broke")));
