@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use control_plane_store::{record, records::AssetRecord};
 use futures::FutureExt;
+use plugin_sdk::operation::{EffectKey, KeyIdentity};
 
 use crate::{
     executor::Instant,
@@ -198,12 +199,17 @@ fn ending(world: &World) -> Ending {
         took_effect,
         contents: resources.map(|resource| resource.content).collect(),
         effects: effects
-            .map(|(key, it)| (key.to_string(), it.times))
+            .map(|(key, it)| (unowned(key).to_string(), it.times))
             .collect(),
         edits: changes.map(fields).collect(),
         outcomes: state.outcomes().collect(),
         violation: state.judge.violation.clone(),
     }
+}
+
+/// A key without the random number of its owner. A crash may come before a run begins, so that another owner begins it.
+fn unowned(key: &EffectKey) -> EffectKey {
+    key.clone().identity(KeyIdentity::default())
 }
 
 /// Lets time pass until no work has been left for [`CALM`].

@@ -362,7 +362,9 @@ impl State {
         let taken = *watched.taken.get(&Watch::InSync)?;
         let pushed = *watched.pushed.get(&at)?;
         let from = self.judge.healed.max(self.judge.owned).max(taken) + LATE;
-        let is_judged = wish.kind == Kind::Guarded && wish.exists && !wish.turndown;
+        // An asset that a rollout leaves alone is not in sync, although it was pushed: the condition may not have held for long.
+        let stays = wish.exists && !wish.turndown && !self.judge.eyes[at].nowhere;
+        let is_judged = wish.kind == Kind::Guarded && stays;
         let late = pushed > from && self.now.since(pushed) > SLACK;
         let fired = watched.fired.get(&at).copied();
         (is_judged && late && fired.is_none_or(|fired| fired < pushed)).then(|| {
