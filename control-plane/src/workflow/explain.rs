@@ -181,7 +181,7 @@ impl<R: Runtime> Handle<R> {
         &self,
         after: Option<FeedPosition>,
     ) -> impl Stream<Item = Result<Heard, control_plane_store::Error>> + Send + 'static {
-        self.shared.workflows.follow(after)
+        self.shared.lanes.workflows.follow(after)
     }
 
     /// Executions that have ended and are kept, sorted by workflow and number: at most `limit`, not more than 1,000, of

@@ -18,7 +18,7 @@ use crate::{
 
 /// Refuses operations, schedules and watches that cannot run with the registered functions, and limits that cannot hold. It
 /// is there whatever other validators are: what is sealed runs.
-pub(crate) struct Operations<R>(pub(crate) Arc<Workflows<R>>);
+pub(super) struct Operations<R>(pub(super) Arc<Workflows<R>>);
 
 impl<R: Runtime> Validator for Operations<R> {
     fn name(&self) -> &str {
