@@ -3,7 +3,7 @@
 //! Each check is a plain type that implements [`CheckPlugin`](plugin_sdk::CheckPlugin), with a layer around it.
 //! [`dispatch::ClaimLayer`] limits what runs of workflows at once.
 //!
-//! The feature `calendar`, which is enabled by default, brings the module `calendar` with a time zone database.
+//! The module `calendar` needs the feature `calendar`, which is on by default.
 //! [`calendar::WindowLayer`] uses a calendar to hold back targets of rollouts instead of pushes, [`calendar::StartLayer`] to
 //! hold back starts of workflows.
 

@@ -73,6 +73,7 @@ fn waits(execution: &Execution) -> impl Iterator<Item = CauseOfWait> + '_ {
     })
 }
 
+/// Explanations of executions. Needs the feature `workflows`.
 impl<R: Runtime> Handle<R> {
     /// Explains a live execution: what each of its machines waits for, followed through children, holders of claims and
     /// assets to the causes. The machines that are not enabled name the clauses of their guards that do not hold.

@@ -3,6 +3,8 @@
 //! A workflow is data: [`Machine`]s with guarded actions. It is built once ([`Workflow::new`]), registered with
 //! [`ControlPlaneBuilder::workflow`](crate::ControlPlaneBuilder::workflow) beside the functions that it calls, and started with
 //! [`Handle::start`]. The page "Write a workflow" shows all of it.
+//!
+//! Needs the feature `workflows`.
 
 mod builder;
 mod explain;
@@ -93,7 +95,7 @@ impl<R: Runtime> Drop for Running<'_, R> {
     }
 }
 
-/// Executions of workflows.
+/// Executions of workflows. Needs the feature `workflows`.
 impl<R: Runtime> Handle<R> {
     async fn lane(&self) -> Result<Lane<R>, handle::Error> {
         match self.here().await? {
