@@ -1,9 +1,13 @@
 #![doc = include_str!("../README.md")]
 //!
 //! Each check is a plain type that implements [`CheckPlugin`](plugin_sdk::CheckPlugin), with a layer around it.
-//! [`calendar::WindowLayer`] uses a calendar to hold back targets of rollouts instead of pushes,
-//! [`calendar::StartLayer`] to hold back starts of workflows. [`dispatch::ClaimLayer`] limits what runs of workflows at once.
+//! [`dispatch::ClaimLayer`] limits what runs of workflows at once.
+//!
+//! The module `calendar` needs the feature `calendar`, which is on by default.
+//! [`calendar::WindowLayer`] uses a calendar to hold back targets of rollouts instead of pushes, [`calendar::StartLayer`] to
+//! hold back starts of workflows.
 
+#[cfg(feature = "calendar")]
 pub mod calendar;
 pub mod dispatch;
 pub mod monitoring;
@@ -13,6 +17,7 @@ pub mod serialize;
 pub mod solver;
 pub mod succeeded;
 
+#[cfg(feature = "calendar")]
 pub use calendar::CalendarLayer;
 pub use monitoring::MonitoringLayer;
 pub use rate::RateLayer;

@@ -2,40 +2,28 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use annealing_enforcer::{Config, Enforcer, EnforcerBuilder, Plugin};
-use annealing_strategist::{Strategist, StrategistBuilder, policy::NoStall};
-use annealing_workflow::{
-    Executions, Listener, Workflows, WorkflowsBuilder, bridge::OperationPlugin,
-    definition::Workflow,
-};
+use annealing_enforcer::{Config, EnforcerBuilder, Plugin};
+use annealing_strategist::{StrategistBuilder, policy::NoStall};
 use control_plane_runtime::{Runtime, TokioRuntime};
-use control_plane_store::{Store, incarnations::Incarnations, owner::ProcessId};
+use control_plane_store::{Store, owner::ProcessId};
 use plugin_sdk::{
-    AddonType, AssetPlugin, AssetType, Blobs, CheckRequest, Dispatch, DispatchRequest,
-    EditableSource, Generator, Health, HealthRequest, OperationFunction, Probe, SelectRequest,
-    Selection, SourceOfTruth, Turndown, Validator, Verdict,
-    service::{AllTargets, ByCause, Checks, Healthy, Proceed, StackService},
+    AddonType, AssetType, Blobs, CheckRequest, EditableSource, Generator, Health, HealthRequest,
+    SelectRequest, Selection, SourceOfTruth, Validator, Verdict,
+    service::{AllTargets, Checks, Healthy, Proceed, StackService},
 };
-use prodspec_gen::{Pipeline, Table, pipeline};
-use prodspec_model::{
-    Message, PartitionId, TypeName,
-    id::InvalidId,
-    operation::{CronOperation, Limits, Operation, WatchOperation},
-    rollout::RolloutPolicy,
-};
+use prodspec_gen::pipeline;
+use prodspec_model::{Message, PartitionId, TypeName, id::InvalidId};
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
 
-use crate::{generate, plane::ControlPlane, rollout, shared::Shared, workflow};
+use crate::{lanes::LanesBuilder, plane::ControlPlane};
 
-/// Time that the run of a workflow may take before the push that waits for it counts as failed. The run goes on then.
-const RUN: Duration = Duration::from_secs(24 * 3600);
 /// Number of newest incarnations that are kept by default.
 const KEEP: usize = 100;
 
 type Generation = Box<dyn FnOnce(pipeline::Builder) -> pipeline::Builder + Send>;
 type Strategy<R> = Box<dyn FnOnce(StrategistBuilder<R>) -> StrategistBuilder<R> + Send>;
-type Lanes<R> = Box<dyn FnOnce(WorkflowsBuilder<R>) -> WorkflowsBuilder<R> + Send>;
+type Stored =
+    Box<dyn FnOnce(pipeline::Builder, &Arc<dyn Store>, &PartitionId) -> pipeline::Builder + Send>;
 type Enforcement<R> = Box<dyn FnOnce(EnforcerBuilder<R>) -> EnforcerBuilder<R> + Send>;
 
 /// Reason why a control plane cannot be built from its parts.
@@ -57,7 +45,8 @@ pub enum BuildError {
     /// Asset plugins and checks do not fit together.
     #[error(transparent)]
     Enforcer(#[from] annealing_enforcer::BuildError),
-    /// A workflow calls a function that is not registered, or starts a workflow that is not.
+    /// A workflow calls a function that is not registered, or starts a workflow that is not. Needs the feature `workflows`.
+    #[cfg(feature = "workflows")]
     #[error(transparent)]
     Workflow(#[from] annealing_workflow::BuildError),
     /// A type has neither a plugin nor is it declared as modelled only, so its assets would not be enforced.
@@ -75,22 +64,21 @@ pub enum BuildError {
 /// A store, at least one source and a generator are required; see the [crate's example](crate).
 #[must_use]
 pub struct ControlPlaneBuilder<R = TokioRuntime> {
-    runtime: Option<R>,
-    partition: String,
-    store: Option<Arc<dyn Store>>,
-    keep: usize,
+    pub(crate) runtime: Option<R>,
+    pub(crate) partition: String,
+    pub(crate) store: Option<Arc<dyn Store>>,
+    pub(crate) keep: usize,
     /// Each type that was mentioned, and whether it has a plugin.
-    types: BTreeMap<Arc<str>, bool>,
-    /// Names of the tables in the store.
-    tables: Vec<String>,
+    pub(crate) types: BTreeMap<Arc<str>, bool>,
+    /// Sources that are in the store of the control plane.
+    pub(crate) stored: Vec<Stored>,
     /// Declarations that follow from plugins. Explicit ones are applied after them and take precedence.
-    implied: Vec<Generation>,
-    generation: Vec<Generation>,
-    enforcement: Vec<Enforcement<R>>,
-    strategy: Vec<Strategy<R>>,
-    workflows: Vec<Lanes<R>>,
-    executions: Executions<R>,
-    no_stall: NoStall,
+    pub(crate) implied: Vec<Generation>,
+    pub(crate) generation: Vec<Generation>,
+    pub(crate) enforcement: Vec<Enforcement<R>>,
+    pub(crate) strategy: Vec<Strategy<R>>,
+    pub(crate) lanes: LanesBuilder<R>,
+    pub(crate) no_stall: NoStall,
 }
 
 impl ControlPlane {
@@ -119,13 +107,12 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
             store: None,
             keep: KEEP,
             types: BTreeMap::new(),
-            tables: Vec::new(),
+            stored: Vec::new(),
             implied: Vec::new(),
             generation: Vec::new(),
             enforcement: Vec::new(),
             strategy: Vec::new(),
-            workflows: Vec::new(),
-            executions: Executions::default(),
+            lanes: LanesBuilder::default(),
             no_stall: NoStall::standard(),
         }
     }
@@ -151,9 +138,14 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
     }
 
     /// Adds a table in the store of the control plane as a source of truth. Programs change it, with
-    /// [`Handle::edit`](crate::Handle::edit).
+    /// [`Handle::edit`](crate::Handle::edit). Needs the feature `files`.
+    #[cfg(feature = "files")]
     pub fn table(mut self, name: &str) -> Self {
-        self.tables.push(name.to_owned());
+        let name = name.to_owned();
+        self.stored.push(Box::new(move |builder, store, partition| {
+            let table = prodspec_gen::Table::new(&name, store.clone(), partition.clone());
+            builder.table(table)
+        }));
         self
     }
 
@@ -219,18 +211,6 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
         self.enforcement(|builder| builder.asset_plugin_named(Ok(name), plugin))
     }
 
-    /// Registers a plugin whose push runs a workflow, such as [`WorkflowPlugin`](crate::workflow::WorkflowPlugin) or
-    /// [`FreshPlugin`](crate::workflow::FreshPlugin), for the assets whose payload is a `T`. It is also their turndown,
-    /// counts as guarded, because the lane takes no call of an old owner, and a push of it may take 24 hours.
-    pub fn bridge<T: Message, P: AssetPlugin + Turndown + Clone>(
-        self,
-        plugin: impl FnOnce(Executions<R>) -> P,
-    ) -> Self {
-        let plugin = Plugin::with_turndown(plugin(self.executions()));
-        let plugin = plugin.guarded();
-        self.asset_plugin::<T>(plugin.adjust(|config| config.push_total = RUN))
-    }
-
     /// Sets the checks that every push has to pass, as a tower stack around `base`. Without this call there are no
     /// checks. [`Checks::assemble`] calls `layers`, and so learns the names of the checks.
     pub fn checks<S: StackService<CheckRequest, Verdict>>(
@@ -266,62 +246,6 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
     /// Sets limits and timings of rollouts.
     pub fn rollout_config(self, config: annealing_strategist::Config) -> Self {
         self.strategy(|builder| builder.config(config))
-    }
-
-    /// Registers a function under the name of its info, for workflows to call.
-    pub fn function(self, function: impl OperationFunction) -> Self {
-        self.lanes(|builder| builder.function(function))
-    }
-
-    /// Registers the probe of the function `name`: it finds out what a call has done whose outcome is not known.
-    pub fn probe(self, name: &str, probe: impl Probe) -> Self {
-        let name = name.to_owned();
-        self.lanes(move |builder| builder.probe(&name, probe))
-    }
-
-    /// Registers a workflow under its name. New executions get it; live ones keep to the one that they began with.
-    pub fn workflow(self, workflow: Workflow) -> Self {
-        self.lanes(|builder| builder.workflow(workflow))
-    }
-
-    /// Adds a listener, which hears what executions do and starts workflows: notices, and what follows from an end.
-    pub fn listener(self, listener: Listener) -> Self {
-        self.lanes(|builder| builder.listener(listener))
-    }
-
-    /// The executions of the control plane under construction, for plugins and checks that run workflows: they are
-    /// registered before anything runs.
-    pub fn executions(&self) -> Executions<R> {
-        self.executions.clone()
-    }
-
-    /// Sets in which class a step of a workflow starts, whether it waits, and what it takes, as a tower stack around a
-    /// service that decides by cause alone.
-    pub fn dispatch<S: StackService<DispatchRequest, Dispatch>>(
-        self,
-        layers: impl FnOnce(ByCause) -> S,
-    ) -> Self {
-        let stack = layers(ByCause);
-        self.lanes(|builder| builder.dispatch(|_| stack))
-    }
-
-    /// Declares that all layers of [`dispatch`](Self::dispatch) answer from memory, without waiting and without blocking
-    /// their thread. See [`WorkflowsBuilder::dispatch_in_memory`].
-    pub fn dispatch_in_memory(self) -> Self {
-        self.lanes(WorkflowsBuilder::dispatch_in_memory)
-    }
-
-    /// Sets limits and timings of workflows.
-    pub fn workflow_config(self, config: annealing_workflow::Config) -> Self {
-        self.lanes(|builder| builder.config(config))
-    }
-
-    fn lanes(
-        mut self,
-        change: impl FnOnce(WorkflowsBuilder<R>) -> WorkflowsBuilder<R> + Send + 'static,
-    ) -> Self {
-        self.workflows.push(Box::new(change));
-        self
     }
 
     fn strategy(
@@ -375,113 +299,11 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
         self.enforcement.push(Box::new(change));
         self
     }
-
-    /// Finishes the control plane. Before [`ControlPlane::run`] it only renews the heartbeat of this process.
-    ///
-    /// # Errors
-    /// [`BuildError`] if a part is missing, or parts do not fit together.
-    pub fn build(self) -> Result<ControlPlane<R>, BuildError> {
-        match self.types.contains_key(Operation::TYPE) {
-            true => self.assemble(),
-            false => self
-                .bridge::<Operation, _>(OperationPlugin::new)
-                .asset_type(own::<Operation>())
-                .assemble(),
-        }
-    }
-
-    fn assemble(self) -> Result<ControlPlane<R>, BuildError> {
-        let runtime = self.runtime.ok_or(BuildError::NoRuntime)?;
-        let partition = PartitionId::new(&self.partition)?;
-        let store = self.store.ok_or(BuildError::NoStore)?;
-        let incarnations = Arc::new(Incarnations::new(store.clone(), partition.clone()));
-        let workflows = Workflows::builder(runtime.clone(), partition.clone(), store.clone())
-            .incarnations(incarnations.clone());
-        let steps = self.workflows.into_iter();
-        let workflows = steps
-            .fold(workflows, |builder, step| step(builder))
-            .build()?;
-        let builder = own_validators(partition.clone(), self.no_stall, workflows.clone());
-        let table = |name: &String| Table::new(name, store.clone(), partition.clone());
-        let tables = self.tables.iter().map(table);
-        let builder = tables.fold(builder, pipeline::Builder::table);
-        let steps = self.implied.into_iter().chain(self.generation);
-        let pipeline = steps.fold(builder, |builder, step| step(builder)).build()?;
-        check_types(&self.types, &pipeline)?;
-        let strategist = Strategist::builder(
-            runtime.clone(),
-            partition.clone(),
-            store.clone(),
-            incarnations.clone(),
-        )
-        .types(pipeline.types().clone());
-        let steps = self.strategy.into_iter();
-        let strategist = steps
-            .fold(strategist, |builder, step| step(builder))
-            .build();
-        let shared = Arc::new(Shared {
-            runtime: runtime.clone(),
-            partition: partition.clone(),
-            store: store.clone(),
-            incarnations: incarnations.clone(),
-            pipeline,
-            strategist,
-            workflows,
-            executions: self.executions,
-            keep: self.keep,
-            owned: watch::Sender::new(None),
-            desk: watch::Sender::new(None),
-            rollouts: watch::Sender::new(None),
-        });
-        let builder = Enforcer::builder(runtime, partition, store).incarnations(incarnations);
-        let steps = self.enforcement.into_iter();
-        let builder = steps.fold(builder, |builder, step| step(builder));
-        let (beside, rolling, running) = (shared.clone(), shared.clone(), shared.clone());
-        let enforcer = builder
-            .beside("generation", move |token, enforcement| {
-                generate::while_owner(beside.clone(), token, enforcement)
-            })
-            .beside("rollouts", move |_, enforcement| {
-                rollout::while_owner(rolling.clone(), enforcement)
-            })
-            .beside_until_drained("workflows", move |token, enforcement| {
-                workflow::while_owner(running.clone(), token, enforcement)
-            })
-            .build()?;
-        Ok(ControlPlane { enforcer, shared })
-    }
-}
-
-/// A pipeline that knows rollout policies, schedules and watches, and refuses those that would stall or cannot run.
-fn own_validators<R: Runtime>(
-    partition: PartitionId,
-    no_stall: NoStall,
-    workflows: Arc<Workflows<R>>,
-) -> pipeline::Builder {
-    Pipeline::builder(partition)
-        .asset_type(own::<RolloutPolicy>().modelled_only())
-        .asset_type(own::<CronOperation>().modelled_only())
-        .asset_type(own::<WatchOperation>().modelled_only())
-        .asset_type(own::<Limits>().modelled_only())
-        .validator(workflow::Operations(workflows))
-        .validator(no_stall)
 }
 
 /// A type of the control plane itself. Its validators check it, whatever other validators there are.
-fn own<T: Message>() -> AssetType<T> {
+pub(crate) fn own<T: Message>() -> AssetType<T> {
     AssetType::<T>::new().valid(|_, _, _| {})
-}
-
-/// Checks that every type either has a plugin or is declared modelled only.
-fn check_types(types: &BTreeMap<Arc<str>, bool>, pipeline: &Pipeline) -> Result<(), BuildError> {
-    for (name, has_plugin) in types {
-        match (has_plugin, pipeline.types().is_modelled_only(name)) {
-            (false, false) => return Err(BuildError::NoPlugin(name.to_string())),
-            (true, true) => return Err(BuildError::ModelledOnly(name.to_string())),
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 impl<R> std::fmt::Debug for ControlPlaneBuilder<R> {

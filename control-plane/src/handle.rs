@@ -79,7 +79,8 @@ pub enum Error {
     /// The strategist has no answer, or the command does not fit the state of the rollout.
     #[error(transparent)]
     Rollout(#[from] annealing_strategist::AskError),
-    /// The workflows have no answer, or the command does not fit the execution.
+    /// The workflows have no answer, or the command does not fit the execution. Needs the feature `workflows`.
+    #[cfg(feature = "workflows")]
     #[error(transparent)]
     Workflow(#[from] annealing_workflow::AskError),
     /// The enforcer has no answer, or refuses the command.

@@ -1,12 +1,17 @@
 #![doc = include_str!("../README.md")]
 
+mod assembly;
 mod builder;
+// Workflows ask the desk for more than handles do.
+#[cfg_attr(not(feature = "workflows"), allow(dead_code))]
 mod desk;
 mod dry_run;
 mod edit;
 mod explain;
 mod generate;
 mod handle;
+#[cfg(feature = "workflows")]
+mod lanes;
 mod people;
 mod plan;
 mod plane;
@@ -15,7 +20,13 @@ mod retention;
 pub mod rollout;
 mod shared;
 mod status;
+#[cfg(not(feature = "workflows"))]
+mod without_workflows;
+#[cfg(feature = "workflows")]
 pub mod workflow;
+
+#[cfg(not(feature = "workflows"))]
+use without_workflows::{self as lanes, self as workflow};
 
 pub use annealing_strategist::By;
 pub use builder::{BuildError, ControlPlaneBuilder};
@@ -37,13 +48,15 @@ pub use annealing_checks as checks;
 pub use annealing_enforcer as enforcer;
 /// Rollouts: select, update, validate, roll back.
 pub use annealing_strategist as strategist;
-/// Workflows and the functions that they call.
+/// Workflows and the functions that they call. Needs the feature `workflows`.
+#[cfg(feature = "workflows")]
 pub use annealing_workflow as workflows;
 /// The traits that provide time and tasks, and their tokio implementation.
 pub use control_plane_runtime as runtime;
 /// The store trait, the records in a store, and the memory backend.
 pub use control_plane_store as store;
-/// The SQLite backend: a store in a directory, without a server.
+/// The SQLite backend: a store in a directory, without a server. Needs the feature `sqlite`.
+#[cfg(feature = "sqlite")]
 pub use control_plane_store_sqlite as store_sqlite;
 /// The traits that a team implements, with their requests and responses.
 pub use plugin_sdk as sdk;

@@ -38,13 +38,12 @@ impl<R: Runtime> ControlPlane<R> {
     ) -> Result<(), annealing_enforcer::Error> {
         let mut owned = self.shared.owned.subscribe();
         let mut rolls = self.shared.rollouts.subscribe();
-        let executions = self.shared.executions.clone();
         let ended = self.enforcer.run(shutdown).await;
         // Generation and rollouts end with the ownership. Wait for their end, so that they do not outlive this call.
         // The senders are in `self.shared`, so waiting cannot fail.
         let _ = owned.wait_for(Option::is_none).await;
         let _ = rolls.wait_for(Option::is_none).await;
-        executions.stopped().await;
+        self.shared.lanes.stopped().await;
         ended
     }
 }

@@ -9,13 +9,15 @@ pub use annealing_strategist::policy::{
     OneDomainAtATimeLayer, WavesLayer,
 };
 
+#[cfg(feature = "calendar")]
+pub use annealing_checks::CalendarLayer;
 pub use annealing_checks::{
-    CalendarLayer, DependencySolverLayer, RateLayer, Scope, SerializeLayer, Succeeded,
-    SucceededLayer, Types,
+    DependencySolverLayer, RateLayer, Scope, SerializeLayer, Succeeded, SucceededLayer, Types,
 };
 pub use annealing_enforcer::{Config, Plugin, Settle, TypeConfig};
 pub use async_trait::async_trait;
 pub use control_plane_store::{MemoryStore, Store};
+#[cfg(feature = "sqlite")]
 pub use control_plane_store_sqlite::SqliteStore;
 pub use jiff::Timestamp;
 pub use plugin_sdk::{
@@ -27,12 +29,11 @@ pub use plugin_sdk::{
     plugin,
     service::{AssetService, CheckLayer, HealthLayer},
 };
-#[cfg(unix)]
+#[cfg(all(feature = "files", unix))]
 pub use prodspec_gen::Exec;
-pub use prodspec_gen::{
-    BlobDirectory, JsonDirectory, JsonFile, TomlDirectory, TomlFile, YamlDirectory, YamlFile,
-    generators, validators,
-};
+pub use prodspec_gen::{BlobDirectory, generators, validators};
+#[cfg(feature = "files")]
+pub use prodspec_gen::{JsonDirectory, JsonFile, TomlDirectory, TomlFile, YamlDirectory, YamlFile};
 pub use prodspec_model::{
     Asset, AssetId, AssetRef, DanglingRef, ExternalRef, IncarnationId, IncarnationNo, Message,
     PartitionId, addons, rollout::RolloutPolicy,

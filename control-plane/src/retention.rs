@@ -58,10 +58,7 @@ async fn remove_old<R: Runtime>(
     let looked = kept.last().copied().unwrap_or_default();
     // Only the strategist knows which of them live rollouts need, and the lane which its calls read; without the two
     // nothing is removed.
-    let (rollouts, lane) = (
-        shared.rollouts.borrow().clone(),
-        shared.executions.running(),
-    );
+    let (rollouts, lane) = (shared.rollouts.borrow().clone(), shared.lanes.running());
     let (Some(rollouts), Some(lane)) = (rollouts, lane) else {
         return Ok(Removed::default());
     };

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use annealing_strategist::{Handle as Rollouts, Strategist};
-use annealing_workflow::{Executions, Workflows};
 use control_plane_store::{Store, incarnations::Incarnations};
 use prodspec_gen::Pipeline;
 use prodspec_model::PartitionId;
 use tokio::sync::watch;
 
-use crate::desk::Desk;
+use crate::{desk::Desk, lanes::Lanes};
 
 /// Data that the parts of one control plane share.
 pub(crate) struct Shared<R> {
@@ -25,9 +24,7 @@ pub(crate) struct Shared<R> {
     pub(crate) owned: watch::Sender<Option<prodspec_gen::Handle>>,
     /// The desk for edits of sources; `None` while this process does not own the partition.
     pub(crate) desk: watch::Sender<Option<Arc<Desk<R>>>>,
-    pub(crate) workflows: Arc<Workflows<R>>,
-    /// Executions, while this process owns the partition.
-    pub(crate) executions: Executions<R>,
+    pub(crate) lanes: Lanes<R>,
     /// Handle to rollouts; `None` while this process does not own the partition.
     pub(crate) rollouts: watch::Sender<Option<Rollouts<R>>>,
 }

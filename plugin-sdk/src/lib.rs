@@ -16,6 +16,7 @@ pub mod error;
 mod failure;
 pub mod feed;
 pub mod generate;
+pub mod graph;
 pub mod health;
 pub mod intent;
 pub mod observe;

@@ -1,5 +1,5 @@
 //! Calendars: pushes and executions start, and targets of rollouts are selected, only in certain windows. A calendar
-//! consists of weekly windows in a named time zone, holidays, and dated freezes.
+//! consists of weekly windows in a named time zone, holidays, and dated freezes. Needs the feature `calendar`.
 //!
 //! The exact rules:
 //! - A window opens at the first instant at which the zone's clock shows its opening time or later. If daylight saving

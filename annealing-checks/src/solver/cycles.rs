@@ -1,8 +1,8 @@
 //! Finds pushes that wait for each other in a circle, so that `explain` can show them.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
-use petgraph::{algo::kosaraju_scc, graphmap::DiGraphMap};
+use plugin_sdk::graph::{components, shortest_cycle};
 use prodspec_model::AssetId;
 
 /// Finds circles in `waits`. Each pair is an asset and an asset that it waits for.
@@ -24,11 +24,17 @@ pub fn wait_cycles(waits: &[(AssetId, AssetId)]) -> Vec<Vec<AssetId>> {
     let ids: BTreeSet<&AssetId> = waits.iter().flat_map(|(a, b)| [a, b]).collect();
     let numbers: BTreeMap<&AssetId, usize> = ids.iter().copied().zip(0..).collect();
     let ids: Vec<_> = ids.into_iter().collect();
-    let edges = waits.iter().map(|(a, b)| (numbers[a], numbers[b]));
-    let graph: DiGraphMap<usize, ()> = DiGraphMap::from_edges(edges);
-    let mut cycles: Vec<Vec<AssetId>> = kosaraju_scc(&graph)
+    let edges: BTreeSet<(usize, usize)> = waits
+        .iter()
+        .map(|(a, b)| (numbers[a], numbers[b]))
+        .collect();
+    let mut successors = vec![Vec::new(); ids.len()];
+    for (from, to) in edges {
+        successors[from].push(to);
+    }
+    let mut cycles: Vec<Vec<AssetId>> = components(&successors)
         .into_iter()
-        .filter_map(|members| shortest_cycle(&graph, &members))
+        .filter_map(|members| shortest_cycle(&successors, *members.iter().min()?, &members))
         .map(|cycle| {
             cycle
                 .into_iter()
@@ -38,37 +44,4 @@ pub fn wait_cycles(waits: &[(AssetId, AssetId)]) -> Vec<Vec<AssetId>> {
         .collect();
     cycles.sort();
     cycles
-}
-
-/// A shortest circle through the smallest of `members`, all of which reach each other. `None`: the only member does not
-/// wait for itself.
-fn shortest_cycle(graph: &DiGraphMap<usize, ()>, members: &[usize]) -> Option<Vec<usize>> {
-    let start = *members.iter().min()?;
-    let members: BTreeSet<usize> = members.iter().copied().collect();
-    let mut reached_from: BTreeMap<usize, usize> = BTreeMap::new();
-    let mut next = VecDeque::from([start]);
-    while let Some(at) = next.pop_front() {
-        let mut neighbors: Vec<_> = graph.neighbors(at).collect();
-        neighbors.sort_unstable();
-        for neighbor in neighbors {
-            if neighbor == start {
-                return Some(path_to(at, start, &reached_from));
-            }
-            if members.contains(&neighbor) && !reached_from.contains_key(&neighbor) {
-                reached_from.insert(neighbor, at);
-                next.push_back(neighbor);
-            }
-        }
-    }
-    None
-}
-
-fn path_to(mut at: usize, start: usize, reached_from: &BTreeMap<usize, usize>) -> Vec<usize> {
-    let mut path = vec![at];
-    while at != start {
-        at = reached_from[&at];
-        path.push(at);
-    }
-    path.reverse();
-    path
 }

@@ -3,7 +3,7 @@
 use control_plane_runtime::Runtime;
 use control_plane_store::{Batch, CommitError, owner, records::ChangeRecord};
 use plugin_sdk::{EditError, Problem, Problems, Proposal, SourceChange, with_causes};
-use prodspec_gen::{Table, Trial, pipeline::Editable};
+use prodspec_gen::{Trial, pipeline::Editable};
 use prodspec_model::{AssetId, Revision, snapshot::Change};
 
 use super::{
@@ -88,6 +88,7 @@ impl<R: Runtime> Desk<R> {
             begun: 0,
         };
         let committed = match editable {
+            #[cfg(feature = "files")]
             Editable::Table(table) => self.commit_row(guard, table, wanted, &proposal).await,
             _ => self.commit(guard, editable, wanted, &proposal).await,
         };
@@ -186,10 +187,11 @@ impl<R: Runtime> Desk<R> {
     }
 
     /// Makes a change of a table, in one commit with its record.
+    #[cfg(feature = "files")]
     async fn commit_row(
         &self,
         guard: &mut Option<Books>,
-        table: &Table,
+        table: &prodspec_gen::Table,
         wanted: &Wanted<'_>,
         proposal: &Proposal,
     ) -> Result<(), EditError> {

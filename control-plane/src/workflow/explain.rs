@@ -73,6 +73,7 @@ fn waits(execution: &Execution) -> impl Iterator<Item = CauseOfWait> + '_ {
     })
 }
 
+/// Explanations of executions. Needs the feature `workflows`.
 impl<R: Runtime> Handle<R> {
     /// Explains a live execution: what each of its machines waits for, followed through children, holders of claims and
     /// assets to the causes. The machines that are not enabled name the clauses of their guards that do not hold.
@@ -181,7 +182,7 @@ impl<R: Runtime> Handle<R> {
         &self,
         after: Option<FeedPosition>,
     ) -> impl Stream<Item = Result<Heard, control_plane_store::Error>> + Send + 'static {
-        self.shared.workflows.follow(after)
+        self.shared.lanes.workflows.follow(after)
     }
 
     /// Executions that have ended and are kept, sorted by workflow and number: at most `limit`, not more than 1,000, of

@@ -3,7 +3,10 @@
 //! A workflow is data: [`Machine`]s with guarded actions. It is built once ([`Workflow::new`]), registered with
 //! [`ControlPlaneBuilder::workflow`](crate::ControlPlaneBuilder::workflow) beside the functions that it calls, and started with
 //! [`Handle::start`]. The page "Write a workflow" shows all of it.
+//!
+//! Needs the feature `workflows`.
 
+mod builder;
 mod explain;
 mod operations;
 mod port;
@@ -47,8 +50,9 @@ pub use prodspec_model::operation::{
     Rate, Schedule, StatusIs, StatusWatch, Watch, WatchOperation,
 };
 
+pub(crate) use builder::{beside, declare, with_operations};
 pub use explain::{CauseOfWait, ExplainedExecution, ParkedStep};
-pub(crate) use operations::Operations;
+use operations::Operations;
 
 use crate::{
     By,
@@ -60,14 +64,15 @@ use crate::{
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Runs executions until the caller drops the future, which happens when the ownership ends.
-pub(crate) async fn while_owner<R: Runtime>(
+async fn while_owner<R: Runtime>(
     shared: Arc<Shared<R>>,
     token: FencingToken,
     enforcement: Enforcement<R>,
 ) {
-    let _running = Running(&shared.executions);
+    let _running = Running(&shared.lanes.executions);
     loop {
         let (attached, handle) = shared
+            .lanes
             .workflows
             .attach(token, Arc::new(enforcement.clone()));
         let intent = Arc::new(port::Port::new(
@@ -75,7 +80,7 @@ pub(crate) async fn while_owner<R: Runtime>(
             enforcement.clone(),
             settled::Waits::start(&shared, &enforcement),
         ));
-        shared.executions.set(Some(handle));
+        shared.lanes.executions.set(Some(handle));
         match attached.with_intent(intent).run().await {
             End::Drained => return,
             _ => shared.runtime.sleep(AGAIN).await,
@@ -92,7 +97,7 @@ impl<R: Runtime> Drop for Running<'_, R> {
     }
 }
 
-/// Executions of workflows.
+/// Executions of workflows. Needs the feature `workflows`.
 impl<R: Runtime> Handle<R> {
     async fn lane(&self) -> Result<Lane<R>, handle::Error> {
         match self.here().await? {
@@ -107,12 +112,12 @@ impl<R: Runtime> Handle<R> {
         if !self.shared.incarnations.any().await? {
             return Err(handle::Error::NoIncarnation(self.shared.partition.clone()));
         }
-        Ok(self.shared.executions.running())
+        Ok(self.shared.lanes.running())
     }
 
     /// Commands to the owner, from a process that does not own the partition.
     fn inbox(&self) -> Inbox<R> {
-        self.shared.workflows.inbox()
+        self.shared.lanes.workflows.inbox()
     }
 
     /// Starts an execution, or finds the one that the same key has started. Returns once it is durable.

@@ -18,7 +18,7 @@ use crate::{
 
 /// Refuses operations, schedules and watches that cannot run with the registered functions, and limits that cannot hold. It
 /// is there whatever other validators are: what is sealed runs.
-pub(crate) struct Operations<R>(pub(crate) Arc<Workflows<R>>);
+pub(super) struct Operations<R>(pub(super) Arc<Workflows<R>>);
 
 impl<R: Runtime> Validator for Operations<R> {
     fn name(&self) -> &str {
@@ -51,7 +51,7 @@ impl<R: Runtime> Validator for Operations<R> {
     }
 }
 
-/// Operations, schedules and watches.
+/// Operations, schedules and watches. Needs the feature `workflows`.
 impl<R: Runtime> Handle<R> {
     /// Runs an operation under a name, once per key: the same key is the same execution, over restarts too. Returns once it
     /// is durable. The execution is that of a workflow: wait for it, show it, and give it words like any other. It has the

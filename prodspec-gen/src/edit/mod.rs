@@ -1,4 +1,5 @@
 //! Edits of documents as text: single fields change, and all other bytes stay, comments and order included.
+//! Needs the feature `files`.
 //!
 //! Texts are changed by splices at the positions that the parser reports; for TOML this is `toml_edit`. Each result is
 //! parsed again and compared with the text before: only the edited fields differ, or the edit is refused.

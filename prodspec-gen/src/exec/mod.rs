@@ -1,4 +1,5 @@
 //! The output of a program as a source of truth: what Kustomize, Helm, Jsonnet, CUE or a script of your own prints.
+//! Needs the feature `files`.
 
 mod call;
 mod capture;

@@ -1,4 +1,4 @@
-//! Files and directories as sources of truth.
+//! Files and directories as sources of truth. Needs the feature `files`.
 
 mod cache;
 mod contents;

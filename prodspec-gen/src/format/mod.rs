@@ -1,4 +1,5 @@
-//! File formats. They parse text into trees with positions, strictly and in bounded time.
+//! File formats. They parse text into trees with positions, strictly and in bounded time. Needs the feature
+//! `files`.
 //!
 //! All formats refuse duplicate keys, numbers that are not finite or do not fit 64 bits, nesting and alias expansion
 //! beyond the limits, a root that is neither a map nor a list, and, unless the text is declared as rendered, templates.

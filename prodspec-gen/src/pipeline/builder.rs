@@ -17,7 +17,6 @@ use crate::{
     abandoned::Abandoned,
     guard::{GrowthGuard, Guards, ShrinkGuard},
     kernel::Timing,
-    table::Table,
 };
 
 /// A pipeline under construction. [`Builder::build`] checks it.
@@ -60,8 +59,10 @@ impl Builder {
         self
     }
 
-    /// Adds a table as a source of truth. Programs may change it; its name must be unique in the pipeline.
-    pub fn table(mut self, table: Table) -> Self {
+    /// Adds a table as a source of truth. Programs may change it; its name must be unique in the pipeline. Needs the feature
+    /// `files`.
+    #[cfg(feature = "files")]
+    pub fn table(mut self, table: crate::table::Table) -> Self {
         let editable = Editable::Table(table.clone());
         self.inner.editable.insert(table.name(), editable);
         self.source(table)

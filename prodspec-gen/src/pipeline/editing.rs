@@ -8,14 +8,14 @@ use plugin_sdk::{EditError, EditableSource, Problem, Problems, Proposal, SourceC
 use prodspec_model::Revision;
 
 use super::{Editable, Pipeline, by};
-use crate::table::Table;
 
 impl Editable {
     /// The source, as one that can be called in a task of its own.
     fn shared(&self) -> Arc<dyn EditableSource> {
         match self {
             Self::Source(source) => source.clone(),
-            Self::Table(table) => Arc::new(Table::clone(table)),
+            #[cfg(feature = "files")]
+            Self::Table(table) => Arc::new(table.clone()),
         }
     }
 }

@@ -3,12 +3,10 @@
 
 use std::sync::Arc;
 
-use petgraph::{
-    algo::{astar, toposort},
-    graph::{DiGraph, NodeIndex},
-    visit::EdgeRef,
+use plugin_sdk::{
+    generate::{GeneratorInfo, Unit},
+    graph::{components, shortest_cycle},
 };
-use plugin_sdk::generate::{GeneratorInfo, Unit};
 
 use super::{Stage, error::Error};
 
@@ -19,31 +17,39 @@ pub(super) fn order(stages: Vec<Stage>) -> Result<Vec<Stage>, Error> {
         .into_iter()
         .partition(|stage| stage.info.unit == Unit::AnyAsset);
     let infos: Vec<&GeneratorInfo> = stages.iter().map(|stage| &stage.info).collect();
-    let graph = graph(&infos);
-    let sorted = toposort(&graph, None).map_err(|cycle| Error::Cycle {
-        path: path(&graph, &infos, cycle.node_id()),
-    })?;
+    let successors = successors(&infos);
+    let found = components(&successors);
+    for component in found.iter().rev() {
+        if let Some(cycle) = cycle(&successors, component) {
+            let path = path(&infos, &cycle);
+            return Err(Error::Cycle { path });
+        }
+    }
     let mut places: Vec<Option<Stage>> = stages.into_iter().map(Some).collect();
-    Ok(sorted
+    Ok(found
         .into_iter()
-        .filter_map(|node| places[node.index()].take())
+        .rev()
+        .flatten()
+        .filter_map(|node| places[node].take())
         .chain(last)
         .collect())
 }
 
-/// The graph with an edge from each generator to the generators that must run after it. The edge names the type that is
-/// the reason.
-fn graph(infos: &[&GeneratorInfo]) -> DiGraph<(), Arc<str>> {
-    let mut graph = DiGraph::new();
-    let nodes: Vec<NodeIndex> = infos.iter().map(|_| graph.add_node(())).collect();
-    for first in 0..infos.len() {
-        for second in 0..infos.len() {
-            if let Some(type_name) = reason(infos, first, second) {
-                graph.add_edge(nodes[first], nodes[second], type_name.clone());
-            }
-        }
-    }
-    graph
+/// For each generator, the generators that must run after it.
+fn successors(infos: &[&GeneratorInfo]) -> Vec<Vec<usize>> {
+    let all = 0..infos.len();
+    let after = |first| {
+        let after = all.clone();
+        let after = after.filter(|second| reason(infos, first, *second).is_some());
+        after.collect()
+    };
+    all.clone().map(after).collect()
+}
+
+/// A shortest cycle through the first generator of a component. `None`: it has no cycle.
+fn cycle(successors: &[Vec<usize>], component: &[usize]) -> Option<Vec<usize>> {
+    let first = *component.iter().min()?;
+    shortest_cycle(successors, first, component)
 }
 
 /// The type because of which `first` must run before `second`. `None`: it need not.
@@ -63,34 +69,13 @@ fn reason<'i>(infos: &[&'i GeneratorInfo], first: usize, second: usize) -> Optio
     consumed.or(called_for)
 }
 
-/// A readable description of a shortest cycle through `node`.
-fn path(graph: &DiGraph<(), Arc<str>>, infos: &[&GeneratorInfo], node: NodeIndex) -> String {
-    let step = |from: NodeIndex, to: NodeIndex| {
-        let reason = graph
-            .edges_connecting(from, to)
-            .next()
-            .map_or("?", |edge| edge.weight());
-        format!(
-            "`{}` gives {reason} to `{}`",
-            infos[from.index()].name,
-            infos[to.index()].name
-        )
-    };
-    let back = |first: NodeIndex| {
-        let (_, nodes) = astar(graph, first, |at| at == node, |_| 1, |_| 0)?;
-        let steps = nodes.windows(2).map(|pair| step(pair[0], pair[1]));
-        Some(
-            std::iter::once(step(node, first))
-                .chain(steps)
-                .collect::<Vec<_>>(),
-        )
-    };
-    graph
-        .edges(node)
-        .filter_map(|edge| back(edge.target()))
-        .min_by_key(Vec::len)
-        .map_or_else(
-            || infos[node.index()].name.to_string(),
-            |steps| steps.join(", "),
-        )
+/// A readable description of a cycle.
+fn path(infos: &[&GeneratorInfo], cycle: &[usize]) -> String {
+    let next = cycle.iter().cycle().skip(1);
+    let steps = cycle.iter().zip(next).map(|(&from, &to)| {
+        let reason = reason(infos, from, to).map_or("?", |type_name| type_name);
+        let (from, to) = (&infos[from].name, &infos[to].name);
+        format!("`{from}` gives {reason} to `{to}`")
+    });
+    steps.collect::<Vec<_>>().join(", ")
 }

@@ -21,7 +21,7 @@ use prodspec_model::{PartitionId, Revision, SourceName};
 pub use builder::Builder;
 pub use error::Error;
 
-use crate::{abandoned::Abandoned, guard::Guards, kernel::Timing, table::Table};
+use crate::{abandoned::Abandoned, guard::Guards, kernel::Timing};
 
 /// The definition of how the sources of truth of one partition become intent. Cheap to clone.
 ///
@@ -105,8 +105,9 @@ pub(crate) struct Inner {
 pub enum Editable {
     /// A source that makes changes by itself.
     Source(Arc<dyn EditableSource>),
-    /// A table, whose changes are part of a commit of the store.
-    Table(Table),
+    /// A table, whose changes are part of a commit of the store. Needs the feature `files`.
+    #[cfg(feature = "files")]
+    Table(crate::table::Table),
 }
 
 impl std::fmt::Debug for Editable {
@@ -122,6 +123,7 @@ impl Editable {
     pub fn source(&self) -> &dyn EditableSource {
         match self {
             Self::Source(source) => &**source,
+            #[cfg(feature = "files")]
             Self::Table(table) => table,
         }
     }

@@ -19,7 +19,7 @@ use crate::{
     trace::Trace,
 };
 
-/// The assets that a pipeline makes of its sources, rendered before anything is sealed.
+/// The assets that a pipeline makes of its sources, rendered before anything is sealed. Needs the feature `files`.
 #[derive(Debug)]
 pub struct Rendered {
     candidate: Candidate,

@@ -25,7 +25,8 @@ use serde_json::Value;
 use self::head::Head;
 use crate::edit::value;
 
-/// A source of truth in the store of the control plane. Programs change it; a document is a JSON value with a name.
+/// A source of truth in the store of the control plane. Programs change it; a document is a JSON value with a name. Needs
+/// the feature `files`.
 ///
 /// A document is added by an edit of its empty path, and removed by one. A change of any number of documents is one commit
 /// of the store, with the entries of the ledger. Reading costs what has changed.

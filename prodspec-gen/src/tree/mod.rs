@@ -1,5 +1,5 @@
 //! Trees of files outside of the file system as sources of truth: repositories and archives. Their files are known by an
-//! id of their content, so that an unchanged file is neither read nor parsed again.
+//! id of their content, so that an unchanged file is neither read nor parsed again. Needs the feature `files`.
 
 mod editing;
 mod selection;

@@ -1,12 +1,11 @@
 //! Checks dependency edges: no duplicates and no cycles. The cost is linear in the edges that a change can reach.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque, btree_map::Entry};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use petgraph::{
-    algo::kosaraju_scc,
-    graph::{DiGraph, NodeIndex},
+use plugin_sdk::{
+    AssetView, Candidate, Problem, Problems, Validator,
+    graph::{components, shortest_cycle},
 };
-use plugin_sdk::{AssetView, Candidate, Problem, Problems, Validator};
 use prodspec_model::{Asset, AssetId, Message, Snapshot, addons::DependsOn};
 
 /// Refuses duplicate dependency edges, and edges that form a cycle.
@@ -71,76 +70,51 @@ fn shown(cycle: &[AssetId]) -> String {
 /// The assets that some assets depend on, directly or indirectly, with their edges.
 struct Reach {
     ids: Vec<AssetId>,
-    graph: DiGraph<(), ()>,
+    /// For each of the assets, the places of those that it depends on, ordered by id.
+    providers: Vec<Vec<usize>>,
 }
 
 impl Reach {
     fn from(starts: impl Iterator<Item = AssetId>, snapshot: &Snapshot) -> Self {
-        let mut graph = DiGraph::new();
         let mut ids = Vec::new();
-        let mut nodes = BTreeMap::new();
+        let mut needs = Vec::new();
+        let mut places = BTreeMap::new();
         let mut open: VecDeque<AssetId> = starts.collect();
-        let mut edges = Vec::new();
         while let Some(id) = open.pop_front() {
-            if nodes.contains_key(&id) {
+            if places.contains_key(&id) {
                 continue;
             }
-            let node = graph.add_node(());
-            nodes.insert(id.clone(), node);
-            let needs: Vec<_> = snapshot
+            places.insert(id.clone(), ids.len());
+            let edges = snapshot
                 .get(id.as_str())
                 .map(|asset| DependsOn::edges_of(&asset))
                 .unwrap_or_default();
-            for edge in needs {
-                edges.push((node, edge.provider.id.clone()));
-                open.push_back(edge.provider.id);
-            }
+            let providers: BTreeSet<AssetId> =
+                edges.into_iter().map(|edge| edge.provider.id).collect();
+            open.extend(providers.iter().cloned());
+            needs.push(providers);
             ids.push(id);
         }
-        for (from, to) in edges {
-            graph.update_edge(from, nodes[&to], ());
+        let place = |id: &AssetId| places[id];
+        let providers = needs.iter().map(|ids| ids.iter().map(place).collect());
+        Self {
+            providers: providers.collect(),
+            ids,
         }
-        Self { ids, graph }
     }
 
     /// One cycle for each set of assets that depend on each other (a strongly connected component), from its smallest
-    /// id.
+    /// id. It is a shortest one.
     fn cycles(&self) -> Vec<Vec<AssetId>> {
-        let mut cycles: Vec<Vec<AssetId>> = kosaraju_scc(&self.graph)
+        let mut cycles: Vec<Vec<AssetId>> = components(&self.providers)
             .into_iter()
             .filter_map(|knot| {
-                let inside: BTreeSet<_> = knot.iter().copied().collect();
-                let start = *knot.iter().min_by_key(|node| &self.ids[node.index()])?;
-                self.way_round(start, &inside)
+                let start = *knot.iter().min_by_key(|place| &self.ids[**place])?;
+                let cycle = shortest_cycle(&self.providers, start, &knot)?;
+                Some(cycle.into_iter().map(|at| self.ids[at].clone()).collect())
             })
             .collect();
         cycles.sort();
         cycles
-    }
-
-    /// The shortest cycle from `start` back to `start` within `inside`, found breadth first. `None`: there is none.
-    fn way_round(&self, start: NodeIndex, inside: &BTreeSet<NodeIndex>) -> Option<Vec<AssetId>> {
-        let mut from = BTreeMap::new();
-        let mut open = VecDeque::from([start]);
-        while let Some(node) = open.pop_front() {
-            for next in self
-                .graph
-                .neighbors(node)
-                .filter(|next| inside.contains(next))
-            {
-                if next == start {
-                    let back = std::iter::successors(Some(node), |at| from.get(at).copied());
-                    let mut way: Vec<AssetId> =
-                        back.map(|at| self.ids[at.index()].clone()).collect();
-                    way.reverse();
-                    return Some(way);
-                }
-                if let Entry::Vacant(new) = from.entry(next) {
-                    new.insert(node);
-                    open.push_back(next);
-                }
-            }
-        }
-        None
     }
 }

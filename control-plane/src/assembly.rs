@@ -1,0 +1,103 @@
+//! The last step of the builder: makes the engines of a control plane from its parts, and connects them.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use annealing_enforcer::Enforcer;
+use annealing_strategist::{Strategist, policy::NoStall};
+use control_plane_runtime::Runtime;
+use control_plane_store::incarnations::Incarnations;
+use prodspec_gen::{Pipeline, pipeline};
+use prodspec_model::{PartitionId, rollout::RolloutPolicy};
+use tokio::sync::watch;
+
+use crate::{
+    builder::{BuildError, ControlPlaneBuilder, own},
+    generate,
+    plane::ControlPlane,
+    rollout,
+    shared::Shared,
+    workflow,
+};
+
+impl<R: Runtime> ControlPlaneBuilder<R> {
+    /// Finishes the control plane. Before [`ControlPlane::run`] it only renews the heartbeat of this process.
+    ///
+    /// # Errors
+    /// [`BuildError`] if a part is missing, or parts do not fit together.
+    pub fn build(self) -> Result<ControlPlane<R>, BuildError> {
+        workflow::with_operations(self).assemble()
+    }
+
+    fn assemble(self) -> Result<ControlPlane<R>, BuildError> {
+        let runtime = self.runtime.ok_or(BuildError::NoRuntime)?;
+        let partition = PartitionId::new(&self.partition)?;
+        let store = self.store.ok_or(BuildError::NoStore)?;
+        let incarnations = Arc::new(Incarnations::new(store.clone(), partition.clone()));
+        let lanes = self
+            .lanes
+            .build(&runtime, &partition, &store, &incarnations)?;
+        let declared = workflow::declare(Pipeline::builder(partition.clone()), &lanes);
+        let builder = own_validators(declared, self.no_stall);
+        let stored = self.stored.into_iter();
+        let builder = stored.fold(builder, |builder, add| add(builder, &store, &partition));
+        let steps = self.implied.into_iter().chain(self.generation);
+        let pipeline = steps.fold(builder, |builder, step| step(builder)).build()?;
+        check_types(&self.types, &pipeline)?;
+        let strategist = Strategist::builder(
+            runtime.clone(),
+            partition.clone(),
+            store.clone(),
+            incarnations.clone(),
+        )
+        .types(pipeline.types().clone());
+        let steps = self.strategy.into_iter();
+        let strategist = steps
+            .fold(strategist, |builder, step| step(builder))
+            .build();
+        let shared = Arc::new(Shared {
+            runtime: runtime.clone(),
+            partition: partition.clone(),
+            store: store.clone(),
+            incarnations: incarnations.clone(),
+            pipeline,
+            strategist,
+            lanes,
+            keep: self.keep,
+            owned: watch::Sender::new(None),
+            desk: watch::Sender::new(None),
+            rollouts: watch::Sender::new(None),
+        });
+        let builder = Enforcer::builder(runtime, partition, store).incarnations(incarnations);
+        let steps = self.enforcement.into_iter();
+        let builder = steps.fold(builder, |builder, step| step(builder));
+        let (beside, rolling) = (shared.clone(), shared.clone());
+        let builder = builder
+            .beside("generation", move |token, enforcement| {
+                generate::while_owner(beside.clone(), token, enforcement)
+            })
+            .beside("rollouts", move |_, enforcement| {
+                rollout::while_owner(rolling.clone(), enforcement)
+            });
+        let enforcer = workflow::beside(builder, shared.clone()).build()?;
+        Ok(ControlPlane { enforcer, shared })
+    }
+}
+
+/// A pipeline that knows rollout policies, and refuses those that would stall.
+fn own_validators(pipeline: pipeline::Builder, no_stall: NoStall) -> pipeline::Builder {
+    pipeline
+        .asset_type(own::<RolloutPolicy>().modelled_only())
+        .validator(no_stall)
+}
+
+/// Checks that every type either has a plugin or is declared modelled only.
+fn check_types(types: &BTreeMap<Arc<str>, bool>, pipeline: &Pipeline) -> Result<(), BuildError> {
+    for (name, has_plugin) in types {
+        match (has_plugin, pipeline.types().is_modelled_only(name)) {
+            (false, false) => return Err(BuildError::NoPlugin(name.to_string())),
+            (true, true) => return Err(BuildError::ModelledOnly(name.to_string())),
+            _ => {}
+        }
+    }
+    Ok(())
+}
