@@ -12,7 +12,7 @@ use control_plane::{
     store::{Batch, Store, owner},
     store_sqlite::SqliteStore,
     workflow::{ExecutionQuery, FunctionInfo, Repeat},
-    workflows::{Handle, Workflows, WorkflowsBuilder, intent::Intent},
+    workflows::{End, Handle, Workflows, WorkflowsBuilder, intent::Intent},
 };
 use futures::{StreamExt, channel::mpsc, stream};
 use prodspec_model::{Incarnation, PartitionId, Snapshot};
@@ -71,7 +71,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 pub(crate) struct Lane<R: Runtime = TokioRuntime> {
     /// The handle to its executions.
     pub(crate) handle: Handle<R>,
-    task: JoinHandle<()>,
+    task: JoinHandle<End>,
 }
 
 impl<R: Runtime> Lane<R> {
