@@ -346,6 +346,10 @@ impl Lane {
             if step.tries == 0 {
                 step.rare.expires = None;
             }
+            // What was not called reaches nowhere; an earlier attempt may.
+            if !step.uncertain {
+                step.rare.reach = None;
+            }
         }
         self.changed(id);
     }

@@ -152,6 +152,16 @@ fn r30_cancel_after_a_restart_waits_for_the_old_call_and_cleans_up_what_it_did()
 }
 
 #[test]
+fn r30_restart_of_an_attempt_that_was_not_made_waits_for_nothing() {
+    let mut world = of_season();
+    let id = world.start("season", "1");
+    assert!(world.called().is_empty(), "its commit is not durable");
+    world.say(&id, Say::restart(["load"]));
+    world.sync();
+    assert_eq!(world.answer("load", done()).key.run, 2);
+}
+
+#[test]
 fn r30_restart_that_takes_a_cancel_back_makes_the_restart_before_it_too() {
     for takeover in [false, true] {
         let (mut world, id) = restarted_in_flight();
