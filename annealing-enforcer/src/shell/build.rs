@@ -15,7 +15,8 @@ use prodspec_model::{Message, PartitionId, TypeName, id::InvalidId};
 use super::{
     ProcessLease, TERM,
     attached::FeedNumbers,
-    enforcer::{Enforcer, OnShutdown, WhileOwner},
+    beside::OnShutdown,
+    enforcer::{Enforcer, WhileOwner},
     handle::Handle,
     into_plugin::IntoPlugin,
     phase::SharedPhase,

@@ -9,7 +9,7 @@ use control_plane_store::{
 use futures::{
     FutureExt, StreamExt,
     channel::mpsc::{self, UnboundedReceiver, UnboundedSender},
-    future::{AbortHandle, BoxFuture, Either},
+    future::{BoxFuture, Either},
 };
 use plugin_sdk::{
     Diff, DiffRequest, FencingToken, PushRequest, Pushed,
@@ -21,6 +21,7 @@ use tracing::Instrument;
 use super::{
     ProcessLease,
     attached::FeedNumbers,
+    beside::{Beside, OnShutdown},
     blocked::Blocked,
     calls::Calls,
     drain,
@@ -61,24 +62,6 @@ pub struct Enforcer<R> {
     pub(super) feeds: FeedNumbers,
     pub(super) inputs: UnboundedReceiver<Input>,
     pub(super) sender: UnboundedSender<Input>,
-}
-
-/// What becomes of a task beside an ownership when a shutdown begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum OnShutdown {
-    /// It is dropped at once.
-    Ends,
-    /// It is told, and waited for.
-    Drains,
-}
-
-/// The tasks beside one ownership, as a shutdown sees them.
-#[derive(Default)]
-pub(super) struct Beside {
-    /// Those that are dropped at once.
-    pub(super) stops: Vec<AbortHandle>,
-    /// The ends of those that are waited for.
-    pub(super) drains: Vec<BoxFuture<'static, ()>>,
 }
 
 /// Makes a task that runs beside each ownership of the partition, from its fencing token and a handle to the enforcer.

@@ -5,6 +5,7 @@ mod acquire;
 mod actuation;
 mod askers;
 mod attached;
+mod beside;
 mod blocked;
 mod build;
 mod calls;

@@ -13,8 +13,8 @@ use plugin_sdk::{Diff, FencingToken, Mono, Now, Run, plugin};
 use super::{
     askers::Askers,
     attached::Attached,
+    beside::Beside,
     calls::Calls,
-    enforcer::Beside,
     error::Error,
     feed,
     input::{Input, Refused, Reply},

@@ -240,12 +240,7 @@ impl Kernel for Lane {
                 self.intended(now, *intended, out);
             }
             Event::Intended(intended) => self.intended(now, *intended, out),
-            Event::Stands(standings) => {
-                for (asset, standing) in standings {
-                    self.watches
-                        .stands(&asset, &standing, now.wall, self.steady(now).wall);
-                }
-            }
+            Event::Stands(standings) => self.stand(now, standings),
             Event::Durable(commit) => self.became_durable(now, commit, out),
             Event::Lease(until) => {
                 self.lease = until;

@@ -112,7 +112,7 @@ impl Lane {
             ),
             Phase::HandedOver => (
                 WaitFor::Call,
-                "the next owner, to whom its call is handed over".to_owned(),
+                "the next owner: its call is handed over".to_owned(),
             ),
             Phase::Probing(..) => (WaitFor::Call, "an answer of the probe".to_owned()),
             Phase::Fencing(_) => self.fenced(execution, machine, step),

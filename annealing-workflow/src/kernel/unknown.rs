@@ -300,16 +300,7 @@ impl Lane {
             return self.start_fired(now, id, &phase, out);
         }
         match phase {
-            Phase::Calling(call) => {
-                let began = !self.held.iter().any(|(_, held, _)| *held == call);
-                self.abandon(call, out);
-                let restarts = self.step_of(id).is_some_and(|step| step.rare.restarts);
-                match began {
-                    _ if restarts => self.restart_in_time(now, id, out),
-                    true => self.unknown(now, id, "no answer by the deadline", out),
-                    false => self.due(now, id, out),
-                }
-            }
+            Phase::Calling(call) => self.call_is_late(now, id, call, out),
             Phase::Waiting => self.conclude(now, id, &StateName::from(StateName::DONE)),
             Phase::Asking => self.conclude(now, id, &StateName::from(StateName::EXPIRED)),
             // What may have happened is not called failed by a clock.
@@ -352,6 +343,18 @@ impl Lane {
             Phase::Fencing(counts) => self.resolve(now, id, counts, out),
             _ if expired => self.out_of_time(now, id),
             _ => self.due(now, id, out),
+        }
+    }
+
+    /// The deadline of a call has passed.
+    fn call_is_late(&mut self, now: Now, id: StepId, call: CallNo, out: &mut Effects) {
+        let began = !self.held.iter().any(|(_, held, _)| *held == call);
+        self.abandon(call, out);
+        let restarts = self.step_of(id).is_some_and(|step| step.rare.restarts);
+        match began {
+            _ if restarts => self.restart_in_time(now, id, out),
+            true => self.unknown(now, id, "no answer by the deadline", out),
+            false => self.due(now, id, out),
         }
     }
 

@@ -91,7 +91,7 @@ pub enum What {
     },
     /// A call was in flight when its owner ended in order. The next owner goes on.
     HandedOver {
-        /// Number of the attempt.
+        /// Number of the attempt, from 1, over all runs of the machine.
         attempt: u32,
     },
     /// Fields of a source were set, which changes these assets.

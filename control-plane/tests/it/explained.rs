@@ -126,7 +126,7 @@ async fn r36_step_that_waits_for_its_assets_shows_why_generation_is_refused() {
         TokioRuntime::current().sleep(soon).await;
     };
     problems(false).await;
-    // Somebody else's error. In the field that the step has set it would be an overwrite, if it is read in time.
+    // An error of another edit. In the field that the step has set it would be an overwrite, if it is read in time.
     write(dir.path(), "services: {a: {size: 4}, b: {size: many}}\n");
     let refused = problems(true).await.to_string();
     assert!(refused.contains("manifest.yaml"), "{refused}");
@@ -140,7 +140,7 @@ async fn r36_step_that_waits_for_its_assets_shows_why_generation_is_refused() {
 }
 
 #[tokio::test]
-async fn r36_edit_waits_while_the_sources_are_refused_for_somebody_elses_error() {
+async fn r36_edit_waits_while_the_sources_are_refused_for_an_error_of_another_edit() {
     let (dir, production) = (tempfile::tempdir().unwrap(), Production::default());
     let running = begun(&dir, &production).await;
     production.state().broken.clear();

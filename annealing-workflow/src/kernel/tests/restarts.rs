@@ -446,24 +446,6 @@ fn r30_restart_drops_what_a_machine_has_left_for_others() {
 }
 
 #[test]
-fn r27_timer_goes_on_over_owners() {
-    let workflow = Workflow::new("w")
-        .machine(Machine::waits("rest", Duration::from_secs(60)))
-        .ends_well(is("rest", "done"))
-        .build()
-        .unwrap();
-    let mut world = World::new([workflow], []);
-    world.start("w", "1");
-    world.sync();
-    world.pass(Duration::from_secs(20));
-    world.crash();
-    world.pass(Duration::from_secs(39));
-    assert_eq!(world.outcome("w", "1"), None);
-    world.pass(Duration::from_secs(1));
-    assert_eq!(world.outcome("w", "1"), Some(Outcome::Succeeded));
-}
-
-#[test]
 fn r30_cancel_asks_again_what_may_have_happened_also_under_the_next_owner() {
     let mut world = of_season();
     let id = world.start("season", "1");

@@ -197,3 +197,21 @@ fn r26_replay_starts_the_count_of_deaths_over() {
     }
     assert!(world.called().is_empty());
 }
+
+#[test]
+fn r27_timer_goes_on_over_owners() {
+    let workflow = Workflow::new("w")
+        .machine(Machine::waits("rest", Duration::from_secs(60)))
+        .ends_well(is("rest", "done"))
+        .build()
+        .unwrap();
+    let mut world = World::new([workflow], []);
+    world.start("w", "1");
+    world.sync();
+    world.pass(Duration::from_secs(20));
+    world.crash();
+    world.pass(Duration::from_secs(39));
+    assert_eq!(world.outcome("w", "1"), None);
+    world.pass(Duration::from_secs(1));
+    assert_eq!(world.outcome("w", "1"), Some(Outcome::Succeeded));
+}

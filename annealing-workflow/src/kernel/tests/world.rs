@@ -52,11 +52,9 @@ pub(super) struct World {
     next_reply: u64,
     commits: usize,
     pub(super) urgent: usize,
-    /// The schedules that intent has.
     pub(super) intent: BTreeMap<AssetId, Wanted>,
-    /// The watches that intent has.
     pub(super) watches: BTreeMap<AssetId, watch::Wanted>,
-    /// All incarnations, the newest last.
+    /// The newest last.
     pub(super) sealed: Vec<Incarnation>,
     /// The assets that the kernel follows.
     pub(super) followed: BTreeSet<AssetId>,

@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, time::Duration};
 use control_plane_store::records::By;
 use jiff::{Timestamp, Unit};
 use plugin_sdk::{
-    Now,
+    Now, Standing,
     operation::{Limit, StartCause},
 };
 use prodspec_model::{AssetId, Incarnation, operation::Per};
@@ -47,6 +47,14 @@ pub struct RecoveredWatch {
 }
 
 impl Lane {
+    /// Takes the standings of assets that watches follow.
+    pub(super) fn stand(&mut self, now: Now, standings: Vec<(AssetId, Standing)>) {
+        let steady = self.steady(now).wall;
+        for (asset, standing) in standings {
+            self.watches.stands(&asset, &standing, now.wall, steady);
+        }
+    }
+
     /// Takes what intent says of watches. `all`: the others have left it.
     pub(super) fn intended_watches(
         &mut self,

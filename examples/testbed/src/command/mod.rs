@@ -4,6 +4,7 @@ mod ask;
 mod check;
 mod cli;
 mod down;
+mod entries;
 mod followed;
 mod interventions;
 mod load;

@@ -10,8 +10,8 @@ use std::{
 
 use control_plane_runtime::{Kernel as _, Outage, Runtime};
 use control_plane_store::{
-    CommitError, Error, Version, Write,
-    journal::{Journal, Outcome, Ticket},
+    Error, Version, Write,
+    journal::{Journal, Ticket},
     record::{self, Rewrites},
 };
 use futures::{FutureExt, StreamExt, channel::mpsc::UnboundedReceiver, future::BoxFuture};
@@ -21,17 +21,19 @@ use plugin_sdk::{
 };
 use prodspec_model::AssetId;
 
+mod commits;
+mod drain;
+
+use self::{commits::Committing, drain::Draining};
 use super::{
-    Input, build::Workflows, calls::Calls, feed, fence, handle::Answer, inbox, intended,
-    retained::Retained, survived, telemetry::Telemetry, writes::writes,
+    Input, build::Workflows, calls::Calls, feed, handle::Answer, intended, retained::Retained,
+    telemetry::Telemetry, writes::writes,
 };
 use crate::{
     kernel::{Call, CommitNo, Effects, Event, Lane, Record, Recovered, Reply, ReplyNo},
     record::{Ended, FeedPosition},
 };
 
-/// Wait before a batch is submitted again whose outcome is not known.
-const RESUBMIT: Duration = Duration::from_millis(100);
 /// Longest time for which records wait for others that have to reach the disk.
 const LAZY: Duration = Duration::from_millis(200);
 
@@ -78,14 +80,6 @@ pub(super) struct Session<R> {
     draining: Option<Draining>,
 }
 
-/// The orderly end of an ownership.
-enum Draining {
-    /// Calls in flight may end until then.
-    Until(Mono),
-    /// What is left is handed over when this is durable.
-    HandedOver(Ticket),
-}
-
 impl<R> Drop for Session<R> {
     /// Lets the port forget the waits for production. The tasks of other calls end with `calls`.
     fn drop(&mut self) {
@@ -122,8 +116,6 @@ struct Alarm {
     at: Mono,
     rings: BoxFuture<'static, ()>,
 }
-
-type Committing = BoxFuture<'static, Result<Version, CommitError>>;
 
 impl<R: Runtime> Session<R> {
     pub(super) fn new(
@@ -199,14 +191,8 @@ impl<R: Runtime> Session<R> {
             if self.next_wake() < alarm.at {
                 alarm = self.alarm();
             }
-            let commit = async {
-                match &mut committing {
-                    Some(commit) => commit.await,
-                    None => futures::future::pending().await,
-                }
-            };
             futures::select_biased! {
-                committed = commit.fuse() => {
+                committed = commits::result(&mut committing).fuse() => {
                     committing = None;
                     if !self.committed(committed).await {
                         return false;
@@ -233,96 +219,6 @@ impl<R: Runtime> Session<R> {
             tracing::error!(partition = %self.workflows.partition, why, "the workflows stop until the partition has another owner");
         }
         false
-    }
-
-    /// Removes the records of owners that have survived, once what follows from them is durable.
-    fn forget_survived(&mut self) {
-        let partition = &self.workflows.partition;
-        let gone = std::mem::take(&mut self.survived).into_iter();
-        let gone: Vec<_> = gone
-            .map(|owner| Write::Delete(survived::key(partition, owner)))
-            .collect();
-        self.remove(gone);
-    }
-
-    /// Begins the orderly end: no call begins any more.
-    fn drain(&mut self, until: Mono) {
-        self.step(Event::Drain);
-        let calls = self.kernel.in_flight();
-        if calls > 0 {
-            let partition = &self.workflows.partition;
-            tracing::info!(%partition, calls, "shutting down; waiting for calls of functions to end");
-        }
-        self.draining = Some(Draining::Until(until));
-    }
-
-    /// Hands over what is left when no call is in flight or the time for them is over. `true`: that is durable.
-    fn is_handed_over(&mut self) -> bool {
-        match self.draining {
-            None => return false,
-            Some(Draining::HandedOver(ticket)) => return self.journal.is_durable(ticket),
-            Some(Draining::Until(until)) => {
-                if !self.kernel.is_drained() && self.workflows.runtime.now().mono < until {
-                    return false;
-                }
-            }
-        }
-        let calls = self.kernel.in_flight();
-        if calls > 0 {
-            let partition = &self.workflows.partition;
-            tracing::warn!(%partition, calls, "calls of functions did not end while shutting down; handing them over to the next owner");
-        }
-        self.step(Event::HandOver);
-        self.flush();
-        self.draining = Some(Draining::HandedOver(self.last));
-        self.journal.is_durable(self.last)
-    }
-
-    fn next_commit(&mut self) -> Option<Committing> {
-        let batch = self.journal.next_batch()?;
-        let mut batch = fence::behind(batch, &self.workflows.partition, self.fence);
-        if self.answered.is_some() {
-            batch = batch.announce(inbox::answers(&self.workflows.partition));
-        }
-        let store = self.workflows.store.clone();
-        Some(async move { store.commit(batch).await }.boxed())
-    }
-
-    /// Takes the result of a commit. `false`: the lane has to end.
-    async fn committed(&mut self, result: Result<Version, CommitError>) -> bool {
-        match self.journal.committed(result) {
-            Outcome::Durable(upto) => {
-                let now = self.workflows.runtime.now().mono;
-                self.outage.over(now, "commits of the workflows");
-                self.answered = self.answered.filter(|at| *at > upto);
-                while let Some((_, then)) = self.thens.pop_front_if(|(at, _)| *at <= upto) {
-                    match then {
-                        Then::Tell(tell) => tell(),
-                        Then::Durable(commit) => {
-                            self.workflows.told.send_replace(());
-                            self.step(Event::Durable(commit));
-                        }
-                    }
-                }
-                true
-            }
-            Outcome::Resubmit(error) => {
-                if self.outage.failed(self.workflows.runtime.now().mono) {
-                    tracing::warn!(partition = %self.workflows.partition, %error, "a commit of the workflows has no certain outcome; submitting it again until it has one");
-                }
-                self.workflows.runtime.sleep(RESUBMIT).await;
-                true
-            }
-            Outcome::LostOwnership => false,
-            Outcome::Stopped(error) => {
-                tracing::error!(partition = %self.workflows.partition, %error, "the store refuses a commit of the workflows");
-                false
-            }
-            other => {
-                tracing::error!(partition = %self.workflows.partition, ?other, "the journal of the workflows has ended");
-                false
-            }
-        }
     }
 
     /// Follows the assets that the kernel has asked for, or not any more, in the order in which it did.
@@ -437,13 +333,8 @@ impl<R: Runtime> Session<R> {
     /// The time at which the loop has to look at the clock.
     fn next_wake(&self) -> Mono {
         let lazy = self.lazy_since.map(|since| since + LAZY);
-        let drained = match self.draining {
-            Some(Draining::Until(until)) => Some(until),
-            _ => None,
-        };
-        let next = [self.kernel.next_wake(), lazy, drained]
-            .into_iter()
-            .flatten();
+        let next = [self.kernel.next_wake(), lazy, self.drained_by()];
+        let next = next.into_iter().flatten();
         next.fold(self.retained.next, Mono::min)
     }
 
