@@ -443,3 +443,26 @@ fn long_chain_of_waits_does_not_overflow_the_stack() {
     waits.push((name(100_000), name(0)));
     assert_eq!(wait_cycles(&waits)[0].len(), 100_001);
 }
+
+#[test]
+fn r16_own_demand_before_a_push_does_not_count_beside_the_demand_after_it() {
+    let view = partition(
+        &[("job", "job", qps())],
+        vec![("job", differs("job", capacity(100, 60)))],
+    );
+    assert!(push(&view, "job", capacity(100, 60)).is_proceed());
+    assert!(push(&view, "job", capacity(60, 100)).is_proceed());
+    assert_eq!(view.asked(), [], "a push does not wait for itself");
+    let edges = [("lb", "job", qps()), ("other", "job", qps())];
+    let view = partition(
+        &edges,
+        vec![
+            ("lb", differs("lb", capacity(60, 80))),
+            ("job", in_sync(capacity(100, 100))),
+            ("other", in_sync(capacity(20, 20))),
+        ],
+    );
+    let verdict = push(&view, "lb", capacity(60, 80));
+    assert!(verdict.is_proceed(), "80 and 20 fit into 100: {verdict:?}");
+    assert_eq!(waits(&push(&view, "lb", capacity(60, 81))).len(), 2);
+}

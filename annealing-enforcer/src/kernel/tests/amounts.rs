@@ -383,3 +383,18 @@ fn known_but(rig: &mut Rig, but: &str) -> Vec<AssetId> {
     }
     usage(rig, but).unknown
 }
+
+#[test]
+fn r16_ended_push_that_shrinks_counts_with_its_usage_before_until_it_is_diffed() {
+    let mut rig = rig();
+    usage(&mut rig, "b");
+    for other in ["b", "c"] {
+        rig.diffed(other, |_| has(0));
+    }
+    rig.diffed("a", |asset| resizes(asset, 90, 10));
+    takes(&mut rig, "a", 10);
+    rig.pushed("a", Ok(Pushed::Done));
+    assert_eq!(usage(&mut rig, "b").used, 90);
+    rig.diffed("a", |_| has(10));
+    assert_eq!(usage(&mut rig, "b").used, 10);
+}

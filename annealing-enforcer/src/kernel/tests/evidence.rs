@@ -1,4 +1,4 @@
-//! R8, R10, R11, R13: evidence that must not admit a push, and pushes that are withdrawn.
+//! R8, R10, R11, R13, R14: evidence that must not admit a push, and pushes that are withdrawn.
 
 use std::time::Duration;
 
@@ -317,4 +317,106 @@ fn r13_a_push_begins_only_with_half_of_its_deadline_left() {
     let mut rig = durable_after(Duration::from_secs(20));
     assert!(rig.push("a").is_none());
     assert_eq!(rig.kernel.branches()[&Branch::Withdrawn], 1);
+}
+
+/// Answers `target` with a difference.
+fn answer_differs(rig: &mut Rig, target: &Target) {
+    let (run, answer) = (target.run, Ok(differs(&target.asset)));
+    rig.step(Event::DiffDone { run, answer });
+}
+
+fn pin(rig: &mut Rig, to: &prodspec_model::Incarnation) {
+    let (asset, pin) = (id("a"), Pin::At(to.clone(), Cause::Intent));
+    rig.step(Event::Pin { asset, pin });
+}
+
+/// A finding was void: `a` is diffed again at `at`, and no check is asked with the finding.
+fn diffed_anew(rig: &mut Rig, at: &prodspec_model::Incarnation) -> Target {
+    assert!(!rig.check_is_asked("a"), "the finding is void");
+    let next = rig.diff("a").expect("diffed again");
+    assert_eq!(next.incarnation.no(), at.no());
+    next
+}
+
+/// The run under way is one that newer intent does not void any more. The pin still does.
+#[test]
+fn r11_diff_from_before_a_pin_move_is_not_acted_upon() {
+    let mut rig = finishes_own(|rig, size| {
+        rig.diffed("a", differs);
+        rig.publish(vec![thing("a", size)], &[]);
+        rig.checked("a", |verdict| verdict);
+    });
+    let first = rig.sealed.first_key_value().unwrap().1.clone();
+    let newest = rig.latest.clone();
+    let mut target = rig.diff("a").unwrap();
+    pin(&mut rig, &first);
+    answer_differs(&mut rig, &target);
+    target = diffed_anew(&mut rig, &first);
+    // After two moves, the pin has the place in the table that it had when the diff began.
+    let second = rig.sealed.values().nth(1).unwrap().clone();
+    pin(&mut rig, &newest);
+    pin(&mut rig, &second);
+    answer_differs(&mut rig, &target);
+    target = diffed_anew(&mut rig, &second);
+    answer_differs(&mut rig, &target);
+    assert!(
+        rig.check_is_asked("a"),
+        "the diff at the present pin counts"
+    );
+}
+
+/// A rig with a diff of `a` under way, and a newer incarnation with the same content of `a`.
+fn same_content() -> (Rig, Target) {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    let target = rig.diff("a").unwrap();
+    rig.publish(vec![thing("b", 1)], &[]);
+    rig.in_sync("b");
+    (rig, target)
+}
+
+#[test]
+fn r8_diff_from_before_a_pin_move_to_the_same_content_is_repeated() {
+    let (mut rig, target) = same_content();
+    let newest = rig.latest.clone();
+    pin(&mut rig, &newest);
+    answer_differs(&mut rig, &target);
+    diffed_anew(&mut rig, &newest);
+}
+
+#[test]
+fn r8_check_from_before_a_pin_move_to_the_same_content_admits_nothing() {
+    let (mut rig, target) = same_content();
+    answer_differs(&mut rig, &target);
+    let newest = rig.latest.clone();
+    pin(&mut rig, &newest);
+    rig.checked("a", |verdict| verdict);
+    assert!(!rig.kernel.branches().contains_key(&Branch::Admitted));
+    diffed_anew(&mut rig, &newest);
+}
+
+/// Newer intent alone would not end the push any more.
+#[test]
+fn r14_push_from_before_a_pin_move_is_not_continued_at_a_later_pin() {
+    let mut rig = finishes_own(|rig, size| {
+        if size == 1 {
+            rig.publish(vec![thing("b", 1)], &[]);
+        }
+        rig.diffed("a", differs);
+        rig.publish(vec![thing("a", size)], &[]);
+        rig.checked("a", |verdict| verdict);
+    });
+    let push = rig.until_push("a", |verdict| verdict).unwrap();
+    let check_again_in = Duration::from_secs(3);
+    rig.step(Event::PushDone {
+        run: push.target.run,
+        answer: Ok(Pushed::InProgress { check_again_in }),
+    });
+    // The first two have the same content of `a`, which is not that of the push.
+    let older: Vec<_> = rig.sealed.values().take(2).cloned().collect();
+    for to in &older {
+        pin(&mut rig, to);
+    }
+    rig.pass(check_again_in + Duration::from_secs(1));
+    assert!(rig.push("a").is_none(), "its pin has moved");
+    assert_eq!(rig.kernel.branches()[&Branch::ContinuationEnded], 1);
 }

@@ -1,9 +1,9 @@
-//! S9, R16, R17: rollbacks come first; assets that left intent still have their edges, and keep their pins until they
-//! are back.
+//! S9, R13, R16, R17: rollbacks come first; assets that left intent still have their edges and their pushes under way,
+//! and keep their pins until they are back.
 
 use std::time::Duration;
 
-use plugin_sdk::{Cause, Diff, FencingToken, Pin, Recheck};
+use plugin_sdk::{Cause, Diff, FencingToken, Guard, Pin, Pushed, Recheck, Verdict, plugin};
 use prodspec_model::{
     Asset, AssetId, AssetRef, Incarnation,
     addons::{DependsOn, Edge, Need, RolloutPolicyRef},
@@ -12,7 +12,7 @@ use prodspec_model::{
 use super::rig::*;
 use crate::{
     config::{Config, TypeConfig},
-    kernel::{Call, Event, Record, Recovered},
+    kernel::{Call, Event, PushCall, Record, Recovered},
 };
 
 /// The assets whose diffs are called, with room for one at a time.
@@ -135,16 +135,33 @@ fn r16_the_edges_of_an_orphan_still_count() {
     assert_eq!(consumers_of_p(&mut rig), [id("a")]);
 }
 
-#[test]
-fn r16_the_edges_of_an_orphan_still_count_under_the_next_owner() {
-    let rig = left();
+/// What the next owner recovers, with the orphans of `rig`, if intent is `latest`.
+fn with_orphans(rig: &Rig, latest: Incarnation) -> Recovered {
     let orphan = |record: &Record| match record {
         Record::Orphan(_, orphaned) => Some((orphaned.clone()?, None)),
         _ => None,
     };
-    let mut there = Recovered::nothing(rig.latest.clone());
+    let mut there = Recovered::nothing(latest);
     there.orphans = rig.records.iter().filter_map(orphan).collect();
+    there
+}
+
+#[test]
+fn r16_the_edges_of_an_orphan_still_count_under_the_next_owner() {
+    let rig = left();
+    let there = with_orphans(&rig, rig.latest.clone());
     assert_eq!(consumers_of_p(&mut recovered(&rig, there)), [id("a")]);
+}
+
+/// Intent has the asset again, without the edge.
+#[test]
+fn r16_the_edges_of_an_orphan_still_count_when_it_came_back_while_no_owner_ran() {
+    let rig = left();
+    let back = seal(Some(&rig.latest), vec![thing("a", 1)], &[]);
+    let there = with_orphans(&rig, back);
+    let mut next = recovered(&rig, there);
+    assert_eq!(next.kernel.status(next.now).orphans, []);
+    assert_eq!(consumers_of_p(&mut next), [id("a")]);
 }
 
 #[test]
@@ -156,6 +173,119 @@ fn r16_the_edges_of_an_asset_that_left_while_no_owner_ran_still_count() {
     let mut next = recovered(&rig, there);
     assert_eq!(next.kernel.status(next.now).orphans, [id("a")]);
     assert_eq!(consumers_of_p(&mut next), [id("a")]);
+}
+
+/// The asset was pushed with an edge that its last intent did not have any more.
+#[test]
+fn r16_the_recorded_edges_of_an_asset_that_left_while_no_owner_ran_still_count() {
+    let mut rig = Rig::new(vec![consumer(), thing("p", 1)]);
+    rig.in_sync("p");
+    let push = rig.until_push("a", |verdict| verdict).unwrap();
+    ended(&mut rig, &push, Ok(Pushed::Done));
+    rig.in_sync("a");
+    let record = rig.remembered("a").unwrap();
+    rig.publish(vec![thing("a", 1)], &[]);
+    let had = rig.latest.clone();
+    rig.publish(Vec::new(), &["a"]);
+    let mut there = Recovered::nothing(rig.latest.clone());
+    there.gone = vec![(thing("a", 1), had)];
+    there.assets = vec![(id("a"), record)];
+    let mut next = recovered(&rig, there);
+    let edges = next.records.iter().find_map(|record| match record {
+        Record::Orphan(_, orphaned) => Some(orphaned.clone()?.edges),
+        _ => None,
+    });
+    assert_eq!(edges.unwrap(), DependsOn::edges_of(&consumer()));
+    assert_eq!(consumers_of_p(&mut next), [id("a")]);
+}
+
+fn ended(rig: &mut Rig, push: &PushCall, answer: Result<Pushed, plugin::Error>) {
+    let run = push.target.run;
+    rig.step(Event::PushDone { run, answer });
+}
+
+/// A rig where `a` left intent while its push was under way.
+fn left_in_push(guard: Guard) -> (Rig, PushCall) {
+    let mut rig = Rig::with(
+        Config::default(),
+        kind().guard(guard),
+        things(&["a", "b"], 1),
+    );
+    rig.in_sync("b");
+    let push = rig.until_push("a", |verdict| verdict).unwrap();
+    rig.publish(Vec::new(), &["a"]);
+    assert!(is_open(&rig), "the push goes on");
+    (rig, push)
+}
+
+/// Whether the last record of the orphan `a` has an open push.
+fn is_open(rig: &Rig) -> bool {
+    assert_eq!(rig.kernel.status(rig.now).orphans, [id("a")]);
+    rig.remembered("a").unwrap().open.is_some()
+}
+
+#[test]
+fn r13_outcome_of_a_push_is_recorded_after_its_asset_left_intent() {
+    let failed = || plugin::Error::permanent("no");
+    for answer in [Ok(Pushed::Done), Err(failed())] {
+        let (mut rig, push) = left_in_push(Guard::Guarded);
+        ended(&mut rig, &push, answer.clone());
+        assert!(!is_open(&rig), "{answer:?}");
+        rig.pass(Config::default().drift_period * 2);
+        assert!(!rig.is_diffing("a"), "left alone");
+    }
+}
+
+/// Waits for a diff of `a`, which shows the outcome of its push. Returns the time that passed.
+fn resolved(rig: &mut Rig) -> Duration {
+    let most = rig.kinds[0].push_deadline * 2;
+    let (step, mut passed) = (Duration::from_secs(1), Duration::ZERO);
+    while !rig.is_diffing("a") && passed < most {
+        rig.pass(step);
+        passed += step;
+    }
+    rig.diffed("a", differs);
+    assert!(!is_open(rig), "the diff has shown the outcome");
+    assert!(!rig.check_is_asked("a"), "it has no intent");
+    passed
+}
+
+fn lost() -> plugin::Error {
+    plugin::Error::unknown("the connection was lost")
+}
+
+#[test]
+fn r13_unknown_outcome_of_a_push_is_looked_for_after_its_asset_left_intent() {
+    for guard in [Guard::Guarded, Guard::Advisory] {
+        let (mut rig, push) = left_in_push(guard);
+        ended(&mut rig, &push, Err(lost()));
+        assert!(is_open(&rig), "{guard:?}");
+        resolved(&mut rig);
+    }
+}
+
+/// The provider may still work on the push: it keeps its claim, and is not diffed before its deadline.
+#[test]
+fn r13_asset_that_leaves_intent_keeps_waiting_for_the_outcome_of_its_push() {
+    let advisory = kind().guard(Guard::Advisory);
+    let mut rig = Rig::with(Config::default(), advisory, things(&["a", "b"], 1));
+    let claims = |verdict: Verdict| verdict.claim(exclusive("one"));
+    let push = rig.until_push("a", claims).unwrap();
+    ended(&mut rig, &push, Err(lost()));
+    rig.publish(Vec::new(), &["a"]);
+    assert!(is_open(&rig));
+    assert!(rig.until_push("b", claims).is_none(), "the claim is taken");
+    assert_eq!(resolved(&mut rig), rig.kinds[0].push_deadline);
+}
+
+#[test]
+fn r13_open_push_of_an_orphan_is_resolved_by_an_owner_without_its_incarnation() {
+    let (mut rig, _) = left_in_push(Guard::Guarded);
+    let newest = rig.latest.no();
+    rig.sealed.retain(|no, _| *no == newest);
+    let mut next = rig.taken_over();
+    assert!(is_open(&next));
+    resolved(&mut next);
 }
 
 #[test]
@@ -231,4 +361,78 @@ fn r17_pin_not_yet_is_kept_when_the_asset_leaves_intent_and_comes_back() {
     rig.pass(Config::default().drift_period * 2);
     rig.publish(things(&["b"], 1), &[]);
     assert!(rig.diff("b").is_none(), "its pin is still `NotYet`");
+}
+
+fn default(rig: &mut Rig) {
+    let (asset, pin) = (id("a"), Pin::Default);
+    rig.step(Event::Pin { asset, pin });
+}
+
+#[test]
+fn r17_pin_dropped_before_its_asset_comes_does_not_hold() {
+    let mut rig = Rig::new(vec![thing("b", 1)]);
+    not_yet(&mut rig);
+    let mut next = rig.taken_over();
+    next.publish(things(&["a"], 1), &[]);
+    assert!(is_not_yet(&next), "the pin is recorded");
+    default(&mut rig);
+    let mut next = rig.taken_over();
+    for owner in [&mut rig, &mut next] {
+        owner.publish(things(&["a"], 1), &[]);
+        assert!(!is_not_yet(owner));
+        assert!(owner.is_diffing("a"));
+    }
+}
+
+#[test]
+fn r17_pin_dropped_while_its_asset_is_out_of_intent_does_not_hold_when_it_is_back() {
+    let mut rig = Rig::new(things(&["a", "b"], 1));
+    not_yet(&mut rig);
+    rig.diff("a").unwrap();
+    rig.pass(rig.kinds[0].diff_deadline * 2);
+    rig.publish(Vec::new(), &["a"]);
+    rig.pass(rig.config.drift_period * 2);
+    default(&mut rig);
+    let mut next = rig.taken_over();
+    for owner in [&mut rig, &mut next] {
+        owner.publish(things(&["a"], 2), &[]);
+        assert!(!is_not_yet(owner));
+        let diff = owner.diff("a").expect("it follows the newest incarnation");
+        assert_eq!(diff.incarnation.no(), owner.latest.no());
+    }
+}
+
+#[test]
+fn r17_later_pin_of_an_unknown_asset_replaces_the_earlier_one() {
+    let mut rig = Rig::new(things(&["b"], 1));
+    not_yet(&mut rig);
+    let elsewhere = seal(Some(&rig.latest), vec![governed(1)], &[]);
+    let (asset, pin) = (id("a"), Pin::At(elsewhere, Cause::Intent));
+    rig.step(Event::Pin { asset, pin });
+    assert!(rig.is_diffing("a"));
+    assert!(rig.kernel.pins.has_no_early());
+}
+
+/// A rollout that still knows the asset moves it, although the asset is in no group.
+#[test]
+fn r17_pin_refused_before_its_asset_is_back_does_not_hold() {
+    for to in [Pin::NotYet, Pin::Default] {
+        let mut rig = Rig::new(things(&["b"], 1));
+        not_yet(&mut rig);
+        let (heads, moves) = (Vec::new(), vec![(id("a"), to.clone())]);
+        rig.step(Event::Actuate { heads, moves });
+        rig.publish(things(&["a"], 1), &[]);
+        assert!(!is_not_yet(&rig) && rig.is_diffing("a"), "{to:?}");
+    }
+}
+
+#[test]
+fn r17_pin_of_an_unknown_asset_is_taken_when_only_a_head_has_the_asset() {
+    let mut rig = Rig::new(things(&["b"], 1));
+    not_yet(&mut rig);
+    let head = seal(Some(&rig.latest), vec![governed(1)], &[]);
+    let (heads, moves) = (vec![(id("policy"), head)], Vec::new());
+    rig.step(Event::Actuate { heads, moves });
+    assert!(is_not_yet(&rig));
+    assert!(rig.kernel.pins.has_no_early(), "taken once");
 }

@@ -241,3 +241,19 @@ fn r20_drift_at_a_pin_is_known_to_the_next_owner() {
     let settled = kept.settled.expect("it was in sync at its pin");
     assert_eq!(settled.incarnation, first.no());
 }
+
+#[test]
+fn r20_asset_not_diffed_at_its_new_pin_is_diffed_first_by_the_next_owner() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.in_sync("a");
+    rig.publish(vec![thing("b", 1)], &[]);
+    rig.in_sync("b");
+    let (asset, pin) = (id("a"), Pin::At(rig.latest.clone(), Cause::Intent));
+    rig.step(Event::Pin { asset, pin });
+    let mut next = rig.taken_over();
+    let statuses = next.kernel.pin_statuses();
+    let state = &statuses[0].1.state;
+    assert!(matches!(state, SyncState::OutOfSync { .. }), "{state:?}");
+    assert!(next.diff("a").is_some());
+    assert!(!next.is_diffing("b"));
+}

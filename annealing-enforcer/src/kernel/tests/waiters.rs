@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use plugin_sdk::{Diff, Pushed, Recheck, Verdict};
+use plugin_sdk::{Claim, Diff, Pushed, Recheck, Verdict};
 
 use super::rig::*;
 use crate::{
@@ -168,4 +168,41 @@ fn r16_chain_of_waiting_assets_loses_no_time_between_pushes() {
         }
     });
     assert!(took <= Duration::from_secs(MANY as u64 + 1), "{took:?}");
+}
+
+/// Assets that claim the same key wait for it in line. Each one that settles wakes the next, and only that one.
+fn wake_one_by_one(claim: &Claim) {
+    const ALL: [&str; 4] = ["a", "b", "c", "d"];
+    let mut rig = Rig::new(ALL.map(|name| thing(name, 1)).into());
+    let ask =
+        |rig: &mut Rig, name: &str| rig.until_push(name, |verdict| verdict.claim(claim.clone()));
+    let mut push = ask(&mut rig, "a").unwrap();
+    for name in &ALL[1..] {
+        assert!(ask(&mut rig, name).is_none(), "{name}");
+    }
+    for at in 1..ALL.len() {
+        done(&mut rig, &push);
+        rig.in_sync(ALL[at - 1]);
+        let woken: Vec<_> = ALL
+            .into_iter()
+            .filter(|name| rig.is_diffing(name))
+            .collect();
+        assert_eq!(woken, [ALL[at]], "{claim:?}: the first in line");
+        push = ask(&mut rig, ALL[at]).expect("the claim is free");
+        let woken: Vec<_> = ALL
+            .into_iter()
+            .filter(|name| rig.is_diffing(name))
+            .collect();
+        assert_eq!(woken, [""; 0], "{claim:?}: taken again");
+    }
+}
+
+#[test]
+fn r9_waiters_for_an_at_most_claim_wake_one_by_one() {
+    wake_one_by_one(&Claim::AtMost("one".into(), 1));
+}
+
+#[test]
+fn r9_waiters_for_an_exclusive_claim_wake_one_by_one() {
+    wake_one_by_one(&exclusive("one"));
 }

@@ -2,6 +2,7 @@
 
 mod back;
 mod chaos;
+mod closure;
 mod crash;
 mod health;
 mod many;

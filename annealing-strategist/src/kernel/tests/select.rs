@@ -90,7 +90,7 @@ pub(super) fn r18_missing_policy_holds_the_rollout_until_it_is_restored() {
     assert_eq!(rig.state(), &State::Completed);
 }
 
-fn consumer(name: &str, provider: &str, need: Need, size: u64) -> Asset {
+pub(super) fn consumer(name: &str, provider: &str, need: Need, size: u64) -> Asset {
     let edges = vec![Edge {
         provider: AssetRef::to(id(provider)),
         need,
@@ -99,7 +99,7 @@ fn consumer(name: &str, provider: &str, need: Need, size: u64) -> Asset {
     asset.unwrap().build().unwrap()
 }
 
-fn qps() -> Need {
+pub(super) fn qps() -> Need {
     Need::Capacity { unit: "qps".into() }
 }
 
