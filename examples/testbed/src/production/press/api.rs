@@ -42,7 +42,7 @@ pub enum Order {
 pub struct Line {
     /// Time of the line, in microseconds since 1970.
     pub at_micros: u64,
-    /// Key of the call, such as `season-0000000001/posters/1`.
+    /// Key of the call, such as `season-0000000001/posters/1-4f1c09d2a7b3e865`.
     pub key: String,
     /// Fence of the call.
     pub fence: Fence,
