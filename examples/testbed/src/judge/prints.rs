@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeSet, fs};
 
+use control_plane::workflow::EffectKey;
+
 use super::broken::{Held, broken, ensure, until};
 use crate::{
     place::Place,
@@ -54,7 +56,7 @@ pub fn printed(place: &Place, mark: PressMark, of: &str) -> Held<Vec<Line>> {
 /// When others were printed too, or one was not.
 pub fn printed_once_each(place: &Place, mark: PressMark, id: &str, steps: &[&str]) -> Held {
     let lines = printed(place, mark, &format!("{id}/"))?.into_iter();
-    let mut keys: Vec<String> = lines.map(|line| line.key).collect();
+    let mut keys: Vec<String> = lines.map(|line| run(&line.key)).collect();
     keys.sort();
     let wanted = steps.iter().map(|step| format!("{id}/{step}"));
     let mut wanted: Vec<String> = wanted.collect();
@@ -62,6 +64,14 @@ pub fn printed_once_each(place: &Place, mark: PressMark, id: &str, steps: &[&str
     ensure(keys == wanted, || {
         format!("printed: {keys:?}, expected: {wanted:?}")
     })
+}
+
+/// Returns a key without its random number: the execution, the step and the run.
+fn run(key: &str) -> String {
+    match key.parse::<EffectKey>() {
+        Ok(key) => EffectKey::new(key.execution, key.step, key.run).to_string(),
+        Err(_) => key.to_owned(),
+    }
 }
 
 /// Returns the posters of the execution `id` that are there, by the files of the press.
