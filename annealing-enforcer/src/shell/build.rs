@@ -259,8 +259,7 @@ impl<R: Runtime> EnforcerBuilder<R> {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let task: WhileOwner<R> = Arc::new(move |token, handle| Box::pin(task(token, handle)));
-        self.while_owner.insert(name, (task, OnShutdown::Ends));
+        self.run_beside(name, task, OnShutdown::Ends);
         self
     }
 
@@ -274,9 +273,20 @@ impl<R: Runtime> EnforcerBuilder<R> {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let task: WhileOwner<R> = Arc::new(move |token, handle| Box::pin(task(token, handle)));
-        self.while_owner.insert(name, (task, OnShutdown::Drains));
+        self.run_beside(name, task, OnShutdown::Drains);
         self
+    }
+
+    fn run_beside<F>(
+        &mut self,
+        name: &'static str,
+        task: impl Fn(FencingToken, Handle<R>) -> F + Send + Sync + 'static,
+        on_shutdown: OnShutdown,
+    ) where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let task: WhileOwner<R> = Arc::new(move |token, handle| Box::pin(task(token, handle)));
+        self.while_owner.insert(name, (task, on_shutdown));
     }
 
     /// Builds the enforcer. It does nothing before [`Enforcer::run`].

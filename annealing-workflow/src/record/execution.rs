@@ -108,7 +108,7 @@ pub struct Ended {
     /// The record of the execution while it was live.
     #[serde(flatten)]
     pub live: Live,
-    /// How the execution ended: succeeded, failed, cancelled or stuck.
+    /// How the execution ended: succeeded, failed, cancelled, terminated or stuck.
     pub outcome: Outcome,
     /// The states in which its machines rest.
     pub states: BTreeMap<MachineName, StateName>,

@@ -19,6 +19,7 @@ mod plan_rollouts;
 mod postgres;
 mod removal;
 mod renames;
+mod restored;
 mod rolled_back;
 mod rollouts;
 mod status;
