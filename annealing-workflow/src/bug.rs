@@ -28,8 +28,6 @@ pub enum Bug {
     RestartOverlaps,
     /// R30: an execution that is cancelled does not wait for the calls whose restarts wait for them.
     RestartForgets,
-    /// R26: an orderly end counts as the death of the process.
-    DrainAsDeath,
     /// R26: failures are counted over the whole run, although the function has answered in between.
     CountLifetime,
     /// R23: keys are forgotten when their executions end.

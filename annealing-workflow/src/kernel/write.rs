@@ -4,7 +4,7 @@ use control_plane_runtime::StoredWait;
 use plugin_sdk::{Mono, Now, workflow::Task};
 
 use super::{
-    Bug, CommitNo, Lane,
+    CommitNo, Lane,
     event::{Effects, Record},
     log,
     state::{Execution, ExecutionNo, Phase, StepId, Why},
@@ -92,7 +92,7 @@ impl Lane {
             does: does(execution, machine, &step.phase),
             call: match step.phase {
                 Phase::Calling(_) => open(true, false, false),
-                Phase::HandedOver => open(self.planted(Bug::DrainAsDeath), true, false),
+                Phase::HandedOver => open(false, true, false),
                 Phase::Fencing(counts) | Phase::Probing(_, counts) => open(false, false, counts),
                 _ => None,
             },

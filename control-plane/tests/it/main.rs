@@ -23,6 +23,7 @@ mod restored;
 mod rolled_back;
 mod rollouts;
 mod status;
+mod stops;
 mod succeeded;
 mod waits;
 mod watches;

@@ -273,7 +273,7 @@ fn scheduling(dir: &Path, production: &Production) -> Running {
         .store(MemoryStore::new())
         .generator(Crons)
         .source(YamlFile::watch(dir.join("crons.yaml")))
-        .source(YamlFile::watch(dir.join("manifest.yaml")));
+        .editable(YamlFile::watch(dir.join("manifest.yaml")));
     Running::start(builder.build().unwrap())
 }
 
@@ -305,11 +305,19 @@ async fn r37_schedule_is_an_asset_that_is_refused_at_the_seal_or_listed() {
         .await
         .unwrap();
     assert!(listed().await.paused.is_some());
+    let refused = handle.run_schedule(&asset, ann()).await.unwrap_err();
+    assert!(refused.to_string().contains("paused"), "{refused}");
     handle
         .say_to_schedule(&asset, ScheduleWord::Resume, ann())
         .await
         .unwrap();
     assert!(listed().await.paused.is_none());
+    let next = listed().await.next;
+    let run = handle.run_schedule(&asset, ann()).await.unwrap();
+    assert_eq!(run.to_string(), "cron.nightly-0000000001");
+    let ended = handle.wait_execution(&run, LONG).await.unwrap();
+    assert_eq!(ended.outcome, Outcome::Succeeded, "{:?}", ended.errors);
+    assert_eq!(listed().await.next, next, "its slots stay as they are");
 
     crons("nightly: {cron: '61 0 1 1 *', function: gone}");
     let Err(control_plane::Error::Refused(problems)) = handle.settle(LONG).await else {
