@@ -231,7 +231,7 @@ impl Kernel {
             Some(Phase::Checking | Phase::Permit) => AssetStatus::Checking,
             _ if entry.has(flag::ORPHAN) => AssetStatus::Orphaned,
             _ if !self.table.has_intent(slot) => AssetStatus::NotYet,
-            _ if self.table.is_settled(slot) => AssetStatus::Settled,
+            _ if self.table.is_settled(slot) && !entry.has(flag::ASKED) => AssetStatus::Settled,
             Some(Phase::Diffing) => AssetStatus::Diffing,
             Some(Phase::Waiting(_)) => AssetStatus::Waiting,
             _ if entry.state == State::Queued => AssetStatus::Queued,
@@ -267,7 +267,8 @@ impl Kernel {
         }
         match self.table.find(id.as_str()) {
             Some(slot) => {
-                let settled = self.table.is_settled(slot) || self.table.is_modelled_only(slot);
+                let settled = self.table.is_settled(slot) && !self.counts_as_unsettled(slot);
+                let settled = settled || self.table.is_modelled_only(slot);
                 Some(settled && !self.census.is_behind(slot))
             }
             None => self.table.latest().asset(id).map(|_| true),

@@ -17,6 +17,7 @@ impl Kernel {
     /// Notes that the last diff did not find the asset in sync.
     pub(super) fn out_of_sync(&mut self, now: Now, slot: SlotNo, out: &mut Effects) {
         self.report_out_of_sync(now, slot, out);
+        self.has_looked(slot, out);
         if self.table.slot(slot).has(flag::IN_SYNC) {
             self.mark(slot, out, |entry| entry.set(flag::IN_SYNC, false));
         }
@@ -29,6 +30,14 @@ impl Kernel {
         self.out_of_sync(now, slot, out);
         if was_in_sync {
             self.remember(now, slot, out);
+        }
+    }
+
+    /// Notes that a diff has found something: that is what a person asked for, unless the diff began before.
+    pub(super) fn has_looked(&mut self, slot: SlotNo, out: &mut Effects) {
+        let entry = self.table.slot(slot);
+        if entry.has(flag::ASKED) && !entry.has(flag::RERUN) {
+            self.mark(slot, out, |entry| entry.set(flag::ASKED, false));
         }
     }
 
@@ -50,7 +59,8 @@ impl Kernel {
 
     pub(super) fn counts_as_unsettled(&self, slot: SlotNo) -> bool {
         let entry = self.table.slot(slot);
-        !entry.has(flag::ORPHAN) && !entry.has(flag::IN_SYNC) && self.table.has_intent(slot)
+        let found = entry.has(flag::IN_SYNC) && !entry.has(flag::ASKED);
+        !entry.has(flag::ORPHAN) && !found && self.table.has_intent(slot)
     }
 
     /// Asks the shell to store a record. Returns its number.

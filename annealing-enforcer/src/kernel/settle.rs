@@ -16,6 +16,7 @@ use super::{
 impl Kernel {
     /// Handles an asset that was found in sync with its present intent.
     pub(super) fn settle(&mut self, now: Now, slot: SlotNo, out: &mut Effects) {
+        self.has_looked(slot, out);
         let entry = self.table.slot(slot);
         let (news, pinned) = (
             !entry.has(flag::IN_SYNC) || !entry.has(flag::REACHED),

@@ -23,7 +23,7 @@ pub(in crate::kernel) struct Slot {
     /// Place of its pin in the pin table.
     pub(in crate::kernel) pin: PinNo,
     /// The flags of the asset; see [`flag`].
-    pub(in crate::kernel) flags: u8,
+    pub(in crate::kernel) flags: u16,
     /// The state of the asset in the scheduler.
     pub(in crate::kernel) state: State,
     /// The class in which it is queued, or was queued last.
@@ -37,21 +37,23 @@ pub(in crate::kernel) struct Slot {
 /// Bits of [`Slot::flags`].
 pub(in crate::kernel) mod flag {
     /// The last diff found the asset in sync with its present intent.
-    pub(crate) const IN_SYNC: u8 = 1;
+    pub(crate) const IN_SYNC: u16 = 1;
     /// The asset was in sync with its present intent at least once: a difference now is drift.
-    pub(crate) const REACHED: u8 = 1 << 1;
+    pub(crate) const REACHED: u16 = 1 << 1;
     /// The asset is an orphan.
-    pub(crate) const ORPHAN: u8 = 1 << 2;
+    pub(crate) const ORPHAN: u16 = 1 << 2;
     /// Diff the asset once more as soon as this run ends.
-    pub(crate) const RERUN: u8 = 1 << 3;
+    pub(crate) const RERUN: u16 = 1 << 3;
     /// The asset has a record of its own in the store.
-    pub(crate) const RECORDED: u8 = 1 << 4;
+    pub(crate) const RECORDED: u16 = 1 << 4;
     /// The asset settled without a push and is not recorded yet.
-    pub(crate) const UNRECORDED: u8 = 1 << 5;
+    pub(crate) const UNRECORDED: u16 = 1 << 5;
     /// A rollout policy governs the asset.
-    pub(crate) const GOVERNED: u8 = 1 << 6;
+    pub(crate) const GOVERNED: u16 = 1 << 6;
     /// Production may have the resource: the asset was in sync or pushed before.
-    pub(crate) const THERE: u8 = 1 << 7;
+    pub(crate) const THERE: u16 = 1 << 7;
+    /// A person asked for a diff, and no diff that began afterwards has found anything yet.
+    pub(crate) const ASKED: u16 = 1 << 8;
 }
 
 /// The state of a slot in the scheduler.
@@ -122,11 +124,11 @@ impl Slot {
         Self::new(TypeNo::from_index(0), None, IncarnationNo::default())
     }
 
-    pub(in crate::kernel) fn has(&self, flag: u8) -> bool {
+    pub(in crate::kernel) fn has(&self, flag: u16) -> bool {
         self.flags & flag != 0
     }
 
-    pub(in crate::kernel) fn set(&mut self, flag: u8, on: bool) {
+    pub(in crate::kernel) fn set(&mut self, flag: u16, on: bool) {
         if on {
             self.flags |= flag
         } else {

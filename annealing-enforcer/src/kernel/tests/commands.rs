@@ -166,6 +166,28 @@ fn full() -> Rig {
 }
 
 #[test]
+fn look_now_unsettles_an_asset_until_a_diff_that_began_afterwards() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.in_sync("a");
+    let no = rig.kernel.latest().no();
+    let settled = |rig: &Rig| {
+        let one = rig.kernel.is_settled_at(&id("a"), no);
+        assert_eq!(one, Some(rig.kernel.all_settled_at(no)));
+        rig.kernel.all_settled_at(no)
+    };
+    assert!(settled(&rig));
+    rig.look_now("a");
+    assert!(!settled(&rig));
+    // A person spoils the asset again, and asks, while that diff is under way.
+    rig.look_now("a");
+    rig.in_sync("a");
+    assert!(!settled(&rig), "that diff began before the second command");
+    rig.in_sync("a");
+    assert!(settled(&rig));
+    rig.kernel.check_invariants(rig.now);
+}
+
+#[test]
 fn look_now_diffs_an_asset_that_waits_for_push_capacity() {
     let mut rig = full();
     rig.look_now("b");
