@@ -262,7 +262,7 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
     }
 
     /// Sets the time without a heartbeat after which another process takes over. Must be the same in all processes.
-    /// Default 15 seconds: a process that dies is replaced 12 to 18 seconds later. Heartbeats come every two ninths of
+    /// Default 6 seconds: a process that dies is replaced 4.7 to 7.2 seconds later. Heartbeats come every two ninths of
     /// a term, so a commit of the store has to be faster than that.
     pub fn lease_term(self, term: Duration) -> Self {
         self.enforcement(move |builder| builder.lease_term(term))

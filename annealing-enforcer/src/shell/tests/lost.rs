@@ -68,7 +68,7 @@ async fn s5_an_owner_that_was_declared_dead_starts_nothing() {
         .delete("process/one");
     store.commit(takeover).await.unwrap();
     // Its next heartbeat notices that. The other process counts as alive for a term from its first heartbeat.
-    runtime.sleep(TERM / 3 + Duration::from_secs(1)).await;
+    runtime.sleep(TERM / 3 + TERM / 15).await;
     let told = Instant::now();
     runtime.sleep(TERM / 2).await;
     assert_eq!(plugin.since(told), 0);
@@ -82,7 +82,7 @@ async fn s5_owner_without_heartbeats_starts_nothing_after_its_lease() {
     let runtime = TokioRuntime::current();
     runtime.sleep(TERM * 2).await;
     store.set_pause(|_| Box::pin(std::future::pending()));
-    runtime.sleep(TERM * 2 / 3 + Duration::from_secs(1)).await;
+    runtime.sleep(TERM * 2 / 3 + TERM / 15).await;
     let ended = Instant::now();
     runtime.sleep(TERM * 4).await;
     assert_eq!(plugin.since(ended), 0);
@@ -96,7 +96,7 @@ async fn s5_process_declared_dead_loses_its_partitions_before_its_next_lease() {
     let (runtime, shared) = (TokioRuntime::current(), Arc::new(store.clone()));
     let member = ProcessLease::join(runtime.clone(), shared, "one".into(), TERM);
     let partition: PartitionId = "test".parse().unwrap();
-    runtime.sleep(Duration::from_secs(1)).await;
+    runtime.sleep(TERM / 15).await;
     let acquired = member.acquire(&partition).await.unwrap();
     assert!(matches!(acquired, owner::Acquire::Acquired { .. }));
     let (events, mut heard) = futures::channel::mpsc::unbounded();
@@ -104,7 +104,7 @@ async fn s5_process_declared_dead_loses_its_partitions_before_its_next_lease() {
     let lease = member.lease_until().await;
     let dead = Batch::new().delete("process/one");
     store.commit(dead).await.unwrap();
-    runtime.sleep(TERM / 3 + Duration::from_secs(1)).await;
+    runtime.sleep(TERM / 3 + TERM / 15).await;
     assert!(
         runtime.now().mono < lease,
         "the old lease has not ended by itself"
