@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use prodspec_model::AssetId;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The name under which claims are counted. Claims with equal keys compete with each other.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -45,6 +45,20 @@ pub enum Claim {
     },
     /// One push of a limited rate. Spent at admission and never given back.
     Rate(Key, Quota),
+}
+
+/// Reads the claims of a record. One of a kind that this program version does not know is an exclusive one under a key that
+/// nothing else claims. For `deserialize_with` on fields.
+///
+/// # Errors
+/// When the input is no list.
+pub fn claims<'de, D: Deserializer<'de>, L: FromIterator<Claim>>(from: D) -> Result<L, D::Error> {
+    let all = Vec::<serde_json::Value>::deserialize(from)?.into_iter();
+    let read = |value: serde_json::Value| {
+        let claim = Claim::deserialize(&value);
+        claim.unwrap_or_else(|_| Claim::Exclusive(Key::from(&*value.to_string())))
+    };
+    Ok(all.map(read).collect())
 }
 
 impl Claim {

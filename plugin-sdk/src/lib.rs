@@ -45,7 +45,7 @@ pub use blobs::Blobs;
 pub use check::{
     CheckInfo, CheckName, CheckPlugin, CheckRequest, DEAD_END, Delay, Recheck, Verdict,
 };
-pub use claim::{Claim, Key, Quota};
+pub use claim::{Claim, Key, Quota, claims};
 pub use diff::{Change, Diff, DiffRequest, Effects, FieldChange, Observed, Transition};
 pub use dispatch::{Class, Dispatch, DispatchPlugin, DispatchRequest};
 pub use document::{Document, FieldPath, Located};

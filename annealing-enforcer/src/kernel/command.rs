@@ -223,8 +223,8 @@ impl Kernel {
             true => self.enqueue(now, slot, Trigger::Asked, Class::Intent),
             false => self.asked(now, slot),
         }
-        // Who asks doubts what was found before: a caller that waits gets the finding of this diff.
-        self.mark(slot, out, |entry| entry.set(flag::ASKED, true));
+        // The earlier finding is in doubt: a caller that waits gets that of this diff.
+        self.mark(slot, out, |entry| entry.set(flag::REQUIRED, true));
         self.told(now, slot, "look now", by, out);
         Ok(())
     }

@@ -231,7 +231,7 @@ impl Kernel {
             Some(Phase::Checking | Phase::Permit) => AssetStatus::Checking,
             _ if entry.has(flag::ORPHAN) => AssetStatus::Orphaned,
             _ if !self.table.has_intent(slot) => AssetStatus::NotYet,
-            _ if self.table.is_settled(slot) && !entry.has(flag::ASKED) => AssetStatus::Settled,
+            _ if self.table.is_settled(slot) && !entry.has(flag::REQUIRED) => AssetStatus::Settled,
             Some(Phase::Diffing) => AssetStatus::Diffing,
             Some(Phase::Waiting(_)) => AssetStatus::Waiting,
             _ if entry.state == State::Queued => AssetStatus::Queued,

@@ -33,11 +33,11 @@ impl Kernel {
         }
     }
 
-    /// Notes that a diff has found something: that is what a person asked for, unless the diff began before.
+    /// Notes that a diff has found something. It is the one that a command requires, unless it began before.
     pub(super) fn has_looked(&mut self, slot: SlotNo, out: &mut Effects) {
         let entry = self.table.slot(slot);
-        if entry.has(flag::ASKED) && !entry.has(flag::RERUN) {
-            self.mark(slot, out, |entry| entry.set(flag::ASKED, false));
+        if entry.has(flag::REQUIRED) && !entry.has(flag::RERUN) {
+            self.mark(slot, out, |entry| entry.set(flag::REQUIRED, false));
         }
     }
 
@@ -59,7 +59,7 @@ impl Kernel {
 
     pub(super) fn counts_as_unsettled(&self, slot: SlotNo) -> bool {
         let entry = self.table.slot(slot);
-        let found = entry.has(flag::IN_SYNC) && !entry.has(flag::ASKED);
+        let found = entry.has(flag::IN_SYNC) && !entry.has(flag::REQUIRED);
         !entry.has(flag::ORPHAN) && !found && self.table.has_intent(slot)
     }
 

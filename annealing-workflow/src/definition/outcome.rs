@@ -3,7 +3,8 @@
 use std::fmt;
 
 use plugin_sdk::workflow::Guard;
-use serde::{Deserialize, Serialize};
+use prodspec_model::tolerant;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{
     clause::{FalseClause, GuardOf},
@@ -33,6 +34,25 @@ pub enum Outcome {
         /// The conditions that do not hold, of which one should: those of the ends, then those of actions. At most 50.
         clauses: Vec<FalseClause>,
     },
+}
+
+impl Outcome {
+    /// Reads the outcome of a record. One that this program version does not know is stuck, without clauses.
+    pub(crate) fn known<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        tolerant::known_or(from, |_| Self::unknown())
+    }
+
+    /// The same for an execution that may not have ended.
+    pub(crate) fn known_if_any<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Self>, D::Error> {
+        tolerant::known_or(from, |_| Some(Self::unknown()))
+    }
+
+    fn unknown() -> Self {
+        let clauses = Vec::new();
+        Self::Stuck { clauses }
+    }
 }
 
 impl fmt::Display for Outcome {

@@ -81,7 +81,7 @@ pub use self::{
         ReplyNo, Run, SettleRequest, Settlement,
     },
     intended::{Intended, ScheduleWord},
-    recover::{Recovered, RecoveredExecution},
+    recover::{Aside, Recovered, RecoveredExecution},
     refused::Refused,
     say::{Say, Settled, WorkflowWord},
     state::StepId,
@@ -382,7 +382,7 @@ impl Lane {
     fn known(&mut self, now: Now, keys: Vec<KeyRecord>) {
         for known in keys {
             let name = (known.workflow.clone(), known.key.clone());
-            if self.keys.contains_key(&name) || self.recent.contains_key(&name) {
+            if self.live_under(&name).is_some() || self.recent.contains_key(&name) {
                 continue;
             }
             self.recent_until

@@ -1,9 +1,12 @@
 //! A lane that goes on where the last owner was.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use plugin_sdk::{
-    Class, FencingToken, Mono, Now,
+    Claim, Class, FencingToken, Mono, Now,
     operation::{AssetRun, ExecutionId, KeyIdentity},
     workflow::{MachineName, WorkflowName},
 };
@@ -49,6 +52,18 @@ pub struct RecoveredExecution {
     pub log: Vec<(u32, u32)>,
 }
 
+/// A live execution whose definition this program version cannot read. It has its key and its claims until a program of
+/// another version goes on with it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Aside {
+    /// Id of the execution, which also has its number.
+    pub id: ExecutionId,
+    /// The key of the start. `None`: it had none.
+    pub key: Option<Arc<str>>,
+    /// The claims that the execution and its machines hold.
+    pub claims: Vec<Claim>,
+}
+
 /// The stored data of a lane.
 #[derive(Debug, Clone, Default)]
 pub struct Recovered {
@@ -56,6 +71,8 @@ pub struct Recovered {
     pub next: u64,
     /// The executions that have not ended, sorted by number.
     pub live: Vec<RecoveredExecution>,
+    /// The live executions that are set aside.
+    pub aside: Vec<Aside>,
     /// The schedules, each with its asset.
     pub schedules: Vec<(AssetId, ScheduleRecord)>,
     /// The watches, each with its asset and the stored state of watched assets.
@@ -104,6 +121,10 @@ impl Lane {
                 }
             }
         }
+        recovered
+            .aside
+            .into_iter()
+            .for_each(|aside| lane.set_aside(aside));
         lane.restore_schedules(recovered.schedules);
         lane.drained = recovered.drained;
         lane.restore_rates(now, recovered.rates, out);
@@ -217,6 +238,16 @@ impl Lane {
             self.enter(now, id, phase, alarm);
         }
         self.look_at(no, machines);
+    }
+
+    /// Keeps the key and the claims of an execution that is set aside.
+    fn set_aside(&mut self, aside: Aside) {
+        let no = ExecutionNo(aside.id.n);
+        self.next_execution = self.next_execution.max(aside.id.n + 1);
+        self.claims.restore(&StepId::start(no), &aside.claims);
+        if let Some(key) = aside.key {
+            self.keys.insert((aside.id.workflow, key), no);
+        }
     }
 
     /// Restores the wait of an execution that has not begun yet, or the claims of one that has.

@@ -124,7 +124,7 @@ impl Lane {
             return Ok(());
         };
         let name = (ended.id.workflow.clone(), key);
-        let live = self.keys.get(&name).and_then(|no| self.live.get(no));
+        let live = self.live_under(&name);
         let recent = self.recent.get(&name);
         let record = recent.or(known.as_deref());
         let of_asset = live.is_some_and(|live| !live.about.runs.is_empty())

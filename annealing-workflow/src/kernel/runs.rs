@@ -79,13 +79,18 @@ impl Lane {
         Ok(Reply::Joined(Box::new(run)))
     }
 
+    /// The live execution that has this key.
+    pub(super) fn live_under(&self, name: &(WorkflowName, Arc<str>)) -> Option<&Execution> {
+        self.live.get(self.keys.get(name)?).map(|it| &**it)
+    }
+
     /// The runs under the key of an asset: those of the live execution, else as the store knows them.
     pub(super) fn runs_of(
         &self,
         name: &(WorkflowName, Arc<str>),
         known: Option<Box<KeyRecord>>,
     ) -> Vec<AssetRun> {
-        let live = self.keys.get(name).and_then(|no| self.live.get(no));
+        let live = self.live_under(name);
         match (live, self.recent.get(name), known) {
             (Some(live), ..) => live.about.runs.clone(),
             (None, Some(recent), _) => recent.runs.clone(),

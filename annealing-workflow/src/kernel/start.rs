@@ -185,7 +185,7 @@ impl Lane {
             return Ok(None);
         };
         let name = (start.workflow.clone(), key.clone());
-        let live = self.keys.get(&name).and_then(|no| self.live.get(no));
+        let live = self.live_under(&name);
         let keeps = !self.planted(Bug::CollectKeys);
         let recent = self.recent.get(&name).filter(|_| keeps);
         let (id, input, outcome) = match (live, recent, known.filter(|_| keeps)) {

@@ -9,8 +9,8 @@ use plugin_sdk::{
     operation::{EffectKey, ExecutionId, KeyIdentity, StartCause},
     workflow::{MachineName, StateName},
 };
-use prodspec_model::{AssetId, Digest, operation::History};
-use serde::{Deserialize, Serialize};
+use prodspec_model::{AssetId, Digest, operation::History, tolerant};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::definition::Outcome;
 
@@ -34,7 +34,8 @@ pub struct Origin {
     pub operation: Option<Digest>,
     /// Who started it, and why.
     pub by: By,
-    /// The reason for which it was started.
+    /// The reason for which it was started. One that this program version does not know counts as a command.
+    #[serde(deserialize_with = "cause")]
     pub cause: StartCause,
     /// The executions and watches that led to it, the nearest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -81,7 +82,11 @@ pub struct Live {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub given_up: bool,
     /// Claims that it took at its start and holds until it ends.
-    #[serde(default, skip_serializing_if = "<[Claim]>::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "plugin_sdk::claims",
+        skip_serializing_if = "<[Claim]>::is_empty"
+    )]
     pub claims: Box<[Claim]>,
     /// Number of transitions at which it is paused. `None`: the number of the configuration. It rises with each resume
     /// of an execution that has reached it.
@@ -90,6 +95,10 @@ pub struct Live {
     /// Number of times it has ended. Each restart after an end makes it live again.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub ends: u32,
+}
+
+fn cause<'de, D: Deserializer<'de>>(from: D) -> Result<StartCause, D::Error> {
+    tolerant::known_or(from, |_| StartCause::Command)
 }
 
 fn is_zero(number: &u32) -> bool {
@@ -109,6 +118,7 @@ pub struct Ended {
     #[serde(flatten)]
     pub live: Live,
     /// How the execution ended: succeeded, failed, cancelled, terminated or stuck.
+    #[serde(deserialize_with = "Outcome::known")]
     pub outcome: Outcome,
     /// The states in which its machines rest.
     pub states: BTreeMap<MachineName, StateName>,

@@ -30,7 +30,8 @@ mod inbox;
 mod known;
 mod log;
 mod step;
-
+#[cfg(test)]
+mod tests;
 use std::sync::Arc;
 
 use control_plane_runtime::StoredWait;
@@ -149,7 +150,11 @@ pub struct KeyRecord {
     /// Digest of the workflow's input. A start with the same key and another input is refused.
     pub input: Digest,
     /// How the execution ended. `None`: it has not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "Outcome::known_if_any",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub outcome: Option<Outcome>,
     /// Time from which on the key may be forgotten. `None`: the execution, or its history, is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -9,8 +9,8 @@ use plugin_sdk::{
     operation::{EffectKey, ExecutionId, KeyIdentity, PauseAsset, SourceEdit, Start},
     workflow::{MachineName, StateName},
 };
-use prodspec_model::AssetId;
-use serde::{Deserialize, Serialize};
+use prodspec_model::{AssetId, tolerant};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::Live;
@@ -47,7 +47,8 @@ pub struct StepRecord {
     /// The last failure. `None`: the last answer was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What the machine does or waits for.
+    /// What the machine does or waits for. An activity that this program version does not know waits for a person.
+    #[serde(deserialize_with = "does")]
     pub does: Does,
     /// The last call, while it may still take effect or its outcome is asked for. `None`: there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -69,7 +70,11 @@ pub struct StepRecord {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub overtaken: bool,
     /// Claims that the action holds.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "plugin_sdk::claims",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub claims: Vec<Claim>,
     /// Whether the function has said that its work is under way; it is called again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -110,6 +115,10 @@ pub enum Does {
     Unsettled,
     /// It was in flight at too many deaths: a person says whether it is called again.
     Poisoned,
+}
+
+fn does<'de, D: Deserializer<'de>>(from: D) -> Result<Does, D::Error> {
+    tolerant::known_or(from, |_| Does::Unsettled)
 }
 
 impl Record for StepRecord {

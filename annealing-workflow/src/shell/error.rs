@@ -30,8 +30,11 @@ pub enum AskError {
     /// The operation cannot be run. Nothing was changed.
     #[error(transparent)]
     Operation(#[from] operation::Error),
-    /// No execution with this id is known: it never was, or it ended long ago.
-    #[error("no execution has the id {0}")]
+    /// No execution with this id is known: it never was, it ended long ago, or this program version cannot read its
+    /// definition.
+    #[error(
+        "no execution has the id {0}, or this program version cannot read its definition, as the log says then"
+    )]
     Unknown(ExecutionId),
     /// The execution has not ended in time.
     #[error("{0} has not ended in time; it goes on")]

@@ -177,7 +177,7 @@ impl<R: Runtime> Attached<R> {
             fence,
             sender.clone(),
         );
-        let retained = Retained::new(&workflows, sender);
+        let retained = Retained::new(&workflows, sender, &recovered);
         let identity = KeyIdentity(workflows.runtime.random());
         let survives = Survives::new(workflows.clone(), identity);
         let stored = Stored {

@@ -1,6 +1,6 @@
 //! Reads the stored executions of a lane. The cost is that of live executions, however many have ended.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 use control_plane_runtime::Runtime;
 use control_plane_store::{
@@ -17,8 +17,8 @@ use prodspec_model::{AssetId, Digest, Incarnation, IncarnationNo, operation::Wat
 use super::{build::Workflows, rows, writes::definition_key};
 use crate::{
     cron::ScheduleRecord,
-    definition::Workflow,
-    kernel::{Recovered, RecoveredExecution, RecoveredWatch},
+    definition::{LoadError, Workflow},
+    kernel::{Aside, Recovered, RecoveredExecution, RecoveredWatch},
     record::{
         Changed, DrainRecord, Ended, Input, KeyRecord, LaneRecord, Live, LogLength, Output,
         RateRecord, StepRecord, SurvivedRecord,
@@ -36,23 +36,7 @@ pub(super) async fn recovered<R: Runtime>(
     if let Some(lane) = &lane {
         rewrites.note(partition, "", lane);
     }
-    let mut definitions = BTreeMap::new();
-    let mut live = Vec::new();
-    for (name, stored) in record::load_all::<Live>(store, partition).await? {
-        rewrites.note(partition, &name, &stored);
-        let digest = stored.value.origin.definition;
-        let workflow = match definitions.get(&digest) {
-            Some(known) => Workflow::clone(known),
-            None => {
-                let read = definition(workflows, digest).await?;
-                definitions.insert(digest, read.clone());
-                read
-            }
-        };
-        live.push((name.parse()?, workflow, stored.value));
-    }
-    let mut live = executions(workflows, rewrites, live).await?;
-    live.sort_by_key(|execution| execution.id.n);
+    let (live, aside, definitions) = live(workflows, rewrites).await?;
     let mut schedules = Vec::new();
     for (name, stored) in record::load_all::<ScheduleRecord>(store, partition).await? {
         rewrites.note(partition, &name, &stored);
@@ -76,13 +60,48 @@ pub(super) async fn recovered<R: Runtime>(
     Ok(Recovered {
         next: lane.map_or(1, |lane| lane.value.next),
         live,
+        aside,
         schedules,
         watches,
         survived,
         drained,
         rates,
-        definitions: definitions.into_keys().collect(),
+        definitions,
     })
+}
+
+/// The live executions by number, those that are set aside, and the digests of the definitions that were read.
+async fn live<R: Runtime>(
+    workflows: &Workflows<R>,
+    rewrites: &Rewrites,
+) -> Result<(Vec<RecoveredExecution>, Vec<Aside>, Vec<Digest>), BoxError> {
+    let (store, partition) = (&*workflows.store, &workflows.partition);
+    let mut definitions = BTreeMap::new();
+    let (mut live, mut others) = (Vec::new(), BTreeMap::new());
+    for (name, stored) in record::load_all::<Live>(store, partition).await? {
+        let definition = match definitions.entry(stored.value.origin.definition) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let read = load_definition(workflows, *new.key()).await?;
+                new.insert(read)
+            }
+        };
+        match definition {
+            Ok(workflow) => {
+                rewrites.note(partition, &name, &stored);
+                live.push((name.parse()?, workflow.clone(), stored.value));
+            }
+            Err(error) => {
+                tracing::error!(%partition, execution = name, error = error as &dyn std::error::Error, "the definition of an execution cannot be read, so it stands still with its claims; run the program version that started it");
+                others.insert(name, stored.value);
+            }
+        }
+    }
+    let mut live = executions(workflows, rewrites, live).await?;
+    live.sort_by_key(|execution| execution.id.n);
+    let read = definitions.into_iter().filter(|(_, read)| read.is_ok());
+    let read = read.map(|(digest, _)| digest).collect();
+    Ok((live, aside(workflows, others).await?, read))
 }
 
 /// The stored watches, with the incarnations that those on intent have taken last.
@@ -152,17 +171,46 @@ pub(super) async fn load_key<R: Runtime>(
     }))
 }
 
+/// The executions whose definitions cannot be read, with all claims that they hold.
+async fn aside<R: Runtime>(
+    workflows: &Workflows<R>,
+    live: BTreeMap<String, Live>,
+) -> Result<Vec<Aside>, BoxError> {
+    let (store, partition) = (&*workflows.store, &workflows.partition);
+    let ids = live.keys().cloned().collect();
+    let claims = |step: Stored<StepRecord>| step.value.claims;
+    let mut steps = rows::beneath(store, partition, &ids, claims).await?;
+    let with_claims = |(name, live): (String, Live)| {
+        let steps = steps.remove(&name).unwrap_or_default().into_iter();
+        let of_steps = steps.flat_map(|(_, claims)| claims);
+        Ok(Aside {
+            id: name.parse()?,
+            key: live.key,
+            claims: live.claims.into_iter().chain(of_steps).collect(),
+        })
+    };
+    live.into_iter().map(with_claims).collect()
+}
+
 /// Reads a stored definition.
 pub(super) async fn definition<R: Runtime>(
     workflows: &Workflows<R>,
     digest: Digest,
 ) -> Result<Workflow, BoxError> {
+    Ok(load_definition(workflows, digest).await??)
+}
+
+/// The same; the inner error is that of a definition that this program version does not understand.
+async fn load_definition<R: Runtime>(
+    workflows: &Workflows<R>,
+    digest: Digest,
+) -> Result<Result<Workflow, LoadError>, BoxError> {
     let key = definition_key(&workflows.partition, digest);
     let row = workflows.store.get(std::slice::from_ref(&key)).await?;
     let row = row.into_iter().next().flatten();
     let row = row
         .ok_or_else(|| format!("the record `{key}` is missing; restore the store from a backup"))?;
-    Ok(Workflow::load(&row.value)?)
+    Ok(Workflow::load(&row.value))
 }
 
 /// Reads the records of executions, beside their definitions and what is in `Live`.

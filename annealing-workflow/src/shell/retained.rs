@@ -16,7 +16,7 @@ use super::{
     writes::definition_key,
 };
 use crate::{
-    kernel::{Lane, Record},
+    kernel::{Lane, Record, Recovered},
     record::{Ended, FeedPosition},
 };
 
@@ -36,6 +36,7 @@ impl Retained {
     pub(super) fn new<R: Runtime>(
         workflows: &Workflows<R>,
         sender: UnboundedSender<Input>,
+        recovered: &Recovered,
     ) -> Self {
         let listeners = workflows.listeners.iter();
         Self {
@@ -43,7 +44,7 @@ impl Retained {
             history: History::default(),
             cursors: Cursors::new(listeners.map(|it| it.name.clone())),
             is_complete: false,
-            spares_definitions: false,
+            spares_definitions: !recovered.aside.is_empty(),
             next: workflows.runtime.now().mono,
         }
     }
@@ -106,7 +107,7 @@ impl Retained {
     ) -> Vec<Write> {
         match found {
             Found::History(all, definitions) => {
-                self.spares_definitions = definitions.is_none();
+                self.spares_definitions |= definitions.is_none();
                 kernel.knows_definitions(definitions.unwrap_or_default());
                 // What has ended since then is known better.
                 let is_old = |it: &Kept| !kernel.is_live(&it.id) && !self.history.has_ended(&it.id);

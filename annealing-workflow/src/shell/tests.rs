@@ -6,6 +6,7 @@ mod inbox;
 mod kept;
 mod leased;
 mod lossy;
+mod newer;
 mod pages;
 mod retained;
 mod settling;
@@ -348,7 +349,7 @@ async fn r30_word_or_start_that_does_not_fit_is_an_error_and_waiting_has_a_limit
         let error = handle.wait(&none, SOON).await.unwrap_err();
         assert_eq!(
             error.to_string(),
-            "no execution has the id season-0000000099"
+            "no execution has the id season-0000000099, or this program version cannot read its definition, as the log says then"
         );
         handle.say(&id, Say::Cancel, by()).await.unwrap();
         handle.wait(&id, SOON).await.unwrap();

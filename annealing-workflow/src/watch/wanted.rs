@@ -15,6 +15,7 @@ use super::runs::Limits;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Wanted {
     /// The assets that are watched, and the changes that count.
+    #[serde(deserialize_with = "on")]
     pub on: Watch,
     /// What one run is about.
     #[serde(default, deserialize_with = "per")]
@@ -100,6 +101,11 @@ fn at<'v>(content: &'v Value, path: &FieldPath) -> Option<&'v Value> {
             Step::Key(key) => value.get(&**key),
             Step::Index(index) => value.get(*index),
         })
+}
+
+/// Reads which changes are watched; those that this program version does not know start nothing.
+fn on<'de, D: Deserializer<'de>>(from: D) -> Result<Watch, D::Error> {
+    tolerant::known_or(from, |_| Watch::Status(Watch::status([])))
 }
 
 /// Reads a concurrency; one that this program version does not know starts nothing beside what runs.

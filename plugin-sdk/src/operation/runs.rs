@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use prodspec_model::{Asset, AssetId, Digest, operation::Operation};
-use serde::{Deserialize, Serialize};
+use prodspec_model::{Asset, AssetId, Digest, operation::Operation, tolerant};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{ExecutionId, Start, StartCause};
 use crate::{
@@ -23,8 +23,12 @@ pub struct AssetRun {
     pub execution: ExecutionId,
     /// Time at which it was started.
     pub started: Timestamp,
-    /// How it ended. `None`: it is live.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// How it ended. An end that this program version does not know is a failure. `None`: it is live.
+    #[serde(
+        default,
+        deserialize_with = "end",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub end: Option<RunEnd>,
     /// Time at which it ended. `None`: it is live.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -32,6 +36,10 @@ pub struct AssetRun {
     /// The newest run for this content that succeeded. `None`: none has succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub succeeded: Option<Success>,
+}
+
+fn end<'de, D: Deserializer<'de>>(from: D) -> Result<Option<RunEnd>, D::Error> {
+    tolerant::known_or(from, |newer| Some(RunEnd::Failed(newer.to_string())))
 }
 
 /// The times of a run that succeeded.

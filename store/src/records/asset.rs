@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use plugin_sdk::{Claim, Key, Pin};
+use plugin_sdk::{Claim, Pin};
 use prodspec_model::{
     AssetId, Digest, IncarnationNo, TypeName,
     addons::{self, Edge},
 };
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use super::OpenPush;
 use crate::record::Record;
@@ -30,7 +30,7 @@ pub struct AssetRecord {
     pub edges: Vec<Edge>,
     /// Claims of its push that the asset still holds. One of a kind that this program version does not know is an
     /// exclusive one under a key that no push claims.
-    #[serde(deserialize_with = "claims")]
+    #[serde(deserialize_with = "plugin_sdk::claims")]
     pub claims: Vec<Claim>,
     /// Set if the asset's own health check refused the content pushed last. Cleared when the pin moves, and by the next
     /// push.
@@ -51,15 +51,6 @@ pub struct MovedRecord {
     pub from: AssetId,
     /// `true`: the asset was pushed under the new id since.
     pub pushed: bool,
-}
-
-fn claims<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Claim>, D::Error> {
-    let all = Vec::<serde_json::Value>::deserialize(from)?.into_iter();
-    let read = |value: serde_json::Value| {
-        let claim = Claim::deserialize(&value);
-        claim.unwrap_or_else(|_| Claim::Exclusive(Key::from(&*value.to_string())))
-    };
-    Ok(all.map(read).collect())
 }
 
 /// Content and time with which an asset was last found in sync.

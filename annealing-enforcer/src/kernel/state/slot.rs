@@ -52,8 +52,8 @@ pub(in crate::kernel) mod flag {
     pub(crate) const GOVERNED: u16 = 1 << 6;
     /// Production may have the resource: the asset was in sync or pushed before.
     pub(crate) const THERE: u16 = 1 << 7;
-    /// A person asked for a diff, and no diff that began afterwards has found anything yet.
-    pub(crate) const ASKED: u16 = 1 << 8;
+    /// A command requires a diff, and none that began afterwards has found anything yet.
+    pub(crate) const REQUIRED: u16 = 1 << 8;
 }
 
 /// The state of a slot in the scheduler.

@@ -113,6 +113,7 @@ impl Stored {
         let mut live: Vec<_> = live.collect();
         live.sort_by_key(|execution| execution.id.n);
         Recovered {
+            aside: Vec::new(),
             next: self.lane.next,
             live,
             schedules: self.schedules.clone().into_iter().collect(),
