@@ -4,13 +4,17 @@ use std::{
     collections::BTreeSet,
     fs,
     path::Path,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use control_plane::{
     prelude::*,
+    sdk::{FencingToken, Guard},
     workflow::{
-        Answer, EffectKey, FunctionInfo, FunctionRequest, Machine, Outcome, Repeat, Start,
+        Answer, EffectKey, FunctionInfo, FunctionRequest, Machine, Outcome, Ran, Repeat, Start,
         Workflow, from_fn, is,
     },
 };
@@ -27,11 +31,23 @@ fn invoices(state: &Path, keys: &Keys) -> Running {
         async { Ok(Answer::new().done()) }
     };
     let info = FunctionInfo::new("send").repeat(Repeat::Keyed);
+    invoicing(info, send, SqliteStore::open_wait(state).unwrap())
+}
+
+/// A control plane whose workflow `invoice` calls this function.
+fn invoicing<F>(
+    info: FunctionInfo,
+    send: impl Fn(FunctionRequest) -> F + Send + Sync + 'static,
+    store: impl Store + 'static,
+) -> Running
+where
+    F: Future<Output = Result<Ran, plugin::Error>> + Send + 'static,
+{
     let invoice = Workflow::new("invoice")
         .machine(Machine::calls("send", "send"))
         .ends_well(is("send", "done"));
     let builder = plane(&Production::default())
-        .store(SqliteStore::open_wait(state).unwrap())
+        .store(store)
         .source(Text::new("services: {eu: {size: 1}}"))
         .function(from_fn(info, send))
         .workflow(invoice.build().unwrap());
@@ -39,7 +55,7 @@ fn invoices(state: &Path, keys: &Keys) -> Running {
 }
 
 /// Sends an invoice, and returns the id of the execution.
-async fn send(running: &Running, key: &str) -> String {
+async fn send_one(running: &Running, key: &str) -> String {
     let handle = &running.handle;
     handle.settle(LONG).await.unwrap();
     let start = Start::of("invoice").key(key);
@@ -63,19 +79,19 @@ async fn r25_no_key_is_given_again_by_a_restored_or_a_lost_store() {
     let (state, backup) = (dir.path().join("state"), dir.path().join("backup"));
     let keys = Keys::default();
     let first = invoices(&state, &keys);
-    send(&first, "1").await;
+    send_one(&first, "1").await;
     first.stop().await;
     copy(&state, &backup);
 
     let second = invoices(&state, &keys);
-    assert_eq!(send(&second, "2").await, "invoice-0000000002");
+    assert_eq!(send_one(&second, "2").await, "invoice-0000000002");
     second.stop().await;
 
     fs::remove_dir_all(&state).unwrap();
     copy(&backup, &state);
     let restored = invoices(&state, &keys);
     assert_eq!(
-        send(&restored, "3").await,
+        send_one(&restored, "3").await,
         "invoice-0000000002",
         "as before"
     );
@@ -83,10 +99,39 @@ async fn r25_no_key_is_given_again_by_a_restored_or_a_lost_store() {
 
     fs::remove_dir_all(&state).unwrap();
     let lost = invoices(&state, &keys);
-    assert_eq!(send(&lost, "4").await, "invoice-0000000001", "as before");
+    assert_eq!(
+        send_one(&lost, "4").await,
+        "invoice-0000000001",
+        "as before"
+    );
     lost.stop().await;
 
     let keys = keys.lock().unwrap();
     let different: BTreeSet<_> = keys.iter().collect();
     assert_eq!((keys.len(), different.len()), (4, 4), "{keys:?}");
+}
+
+/// The callee of a function has seen a token of the store that was lost, and assets have no part in it.
+#[tokio::test(start_paused = true)]
+async fn s5_token_that_only_a_callee_has_seen_is_exceeded_by_the_next_ownership() {
+    let seen = FencingToken(1_000);
+    let refused = Arc::new(AtomicUsize::new(0));
+    let counted = refused.clone();
+    let send = move |request: FunctionRequest| {
+        let result = match request.fence.token < seen {
+            true => {
+                counted.fetch_add(1, Ordering::Relaxed);
+                Err(plugin::Error::fenced_by("a newer call was received", seen))
+            }
+            false => Ok(Answer::new().done()),
+        };
+        async { result }
+    };
+    let info = FunctionInfo::new("send")
+        .repeat(Repeat::Keyed)
+        .guard(Guard::Guarded);
+    let running = invoicing(info, send, MemoryStore::new());
+    send_one(&running, "1").await;
+    assert_eq!(refused.load(Ordering::Relaxed), 1);
+    running.stop().await;
 }
