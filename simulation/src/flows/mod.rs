@@ -94,6 +94,8 @@ pub struct Flows {
     /// The same by execution, whatever machine each was about: it takes back a cancel, so that actions begin again which the
     /// cancel had withdrawn.
     pub(crate) restarted: BTreeMap<ExecutionId, u32>,
+    /// The run and the number of the last attempt of each step that was durable while its guard held and no restart waited.
+    pub(crate) enabled: BTreeMap<Step, (u32, u32)>,
     /// The execution of each key of a start.
     pub(crate) keys: BTreeMap<(String, Arc<str>), ExecutionId>,
     /// The question that no person answers; `None`: there is none.
@@ -131,6 +133,7 @@ impl Flows {
             progress: BTreeMap::new(),
             restarts: BTreeMap::new(),
             restarted: BTreeMap::new(),
+            enabled: BTreeMap::new(),
             keys: BTreeMap::new(),
             unanswered: None,
             postponed: BTreeMap::new(),

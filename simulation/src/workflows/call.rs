@@ -203,7 +203,12 @@ impl State {
         // for the clean-up.
         let restarted = self.flows.most_runs(&step(key)) > key.run;
         let overtaken = stored.cancelled() && restarted && before;
-        if !stored.holds(&action.guard) && !overtaken {
+        // R30: a restart came between this attempt, which was durable, and its call, and waits for it.
+        let attempt = (key.run, rows.request.fence.attempt);
+        let waits = stored.steps.get(&rows.step.1);
+        let waits = waits.is_some_and(|(step, _)| step.restarts)
+            && self.flows.enabled.get(&rows.step) == Some(&attempt);
+        if !stored.holds(&action.guard) && !overtaken && !waits {
             return Err(("R28", format!("its guard is false: {}", action.guard)));
         }
         if stored.cancelled() && !action.cleans_up && !before {

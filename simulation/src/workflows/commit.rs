@@ -53,6 +53,7 @@ impl State {
         for machine in &stored.definition.machines {
             self.judge_answered(id, stored, machine)?;
             self.judge_exhausted(id, stored, machine)?;
+            self.remember_enabled(id, stored, machine);
         }
         match &stored.ended {
             Some(ended) => self.judge_end(id, stored, ended),
@@ -122,6 +123,18 @@ impl State {
         let what = (all.len() > 1).then(|| format!("one claim has the holders {all:?}"));
         self.flows.pressing = all;
         what.map_or(Ok(()), |what| Err(("R32", what)))
+    }
+
+    /// Remembers the attempt of a machine that is durable while its guard holds and no restart waits for it.
+    fn remember_enabled(&mut self, id: &ExecutionId, stored: &Stored, machine: &Machine) {
+        let step = stored.steps.get(&machine.name).map(|(step, _)| step);
+        let Some((step, action)) = step.zip(stored.action(machine)) else {
+            return;
+        };
+        if step.call.is_some() && !step.restarts && stored.holds(&action.guard) {
+            let of = (id.clone(), machine.name.clone());
+            self.flows.enabled.insert(of, (step.run, step.attempt));
+        }
     }
 
     /// R24: a machine is done only when its call has answered so, in its present run.

@@ -58,7 +58,7 @@ fn r18_r21_r22_hold_over_many_seeds() {
     let looks = [
         "canary", "wave", "domain", "room", "gradual", "once", "whole", "back", "R22",
     ];
-    assert_hold(&looks, 1100..1115, Scenario::choose);
+    assert_hold(&looks, 1100..1120, Scenario::choose);
     let words = [
         (Fault::PersonOnRollout, 300),
         (Fault::EditPolicy, 400),
