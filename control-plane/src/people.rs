@@ -131,7 +131,8 @@ impl<R: Runtime> Handle<R> {
         self.tell(Command::Acknowledge { asset, by }).await
     }
 
-    /// Looks at `asset` now, even if it is waiting for something.
+    /// Looks at `asset` now, even if it is waiting for something. Until that diff is done, the asset counts as unsettled, so
+    /// [`settle`](Self::settle) waits for it.
     ///
     /// # Errors
     /// If looking now would give no result, with the reason; or if this process does not own the partition.

@@ -178,6 +178,7 @@ fn look_now_unsettles_an_asset_until_a_diff_that_began_afterwards() {
     assert!(settled(&rig));
     rig.look_now("a");
     assert!(!settled(&rig));
+    rig.kernel.check_status(rig.now);
     // A person spoils the asset again, and asks, while that diff is under way.
     rig.look_now("a");
     rig.in_sync("a");

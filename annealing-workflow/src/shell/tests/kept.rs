@@ -1,68 +1,6 @@
-//! What is kept: fields of newer program versions, and executions that have ended.
+//! What is kept of executions that have ended.
 
 use super::*;
-
-/// A program of a newer version has added fields to the records of live executions.
-#[tokio::test]
-async fn r42_fields_of_newer_program_versions_are_kept() {
-    let (store, press) = (Arc::new(MemoryStore::new()), Press::default());
-    let kinds = [
-        "workflow-live",
-        "workflow-step",
-        "workflow-key",
-        "workflow-lane",
-    ];
-    let read = async |kind: &str| rows(&store, kind).await;
-    let id = owning(&store, with(&press), async |handle| {
-        let id = handle.start(Start::of("season").key("2027"), by()).await;
-        let id = id.unwrap().id;
-        loop {
-            let live = handle.live(&id).await.unwrap().unwrap();
-            if live.machine("go").unwrap().wait.is_some() {
-                break;
-            }
-            tokio::task::yield_now().await;
-        }
-        // A word is durable, and with it what waited for the next commit.
-        handle.say(&id, Say::Pause, by()).await.unwrap();
-        handle.say(&id, Say::Resume, by()).await.unwrap();
-        id
-    })
-    .await;
-    for kind in kinds {
-        for (key, mut row) in read(kind).await {
-            row["newer"] = json!(kind);
-            let batch = Batch::new().put(key, row.to_string());
-            store.commit(batch).await.unwrap();
-        }
-    }
-    owning(&store, with(&press), async |handle| {
-        let other = Start::of("season").key("other");
-        handle.start(other, by()).await.unwrap();
-        handle.say(&id, Say::Pause, by()).await.unwrap();
-        handle.say(&id, Say::Resume, by()).await.unwrap();
-        let live = read("workflow-live").await;
-        assert!(
-            live.iter().any(|(_, row)| row["newer"] == "workflow-live"),
-            "{live:?}"
-        );
-        while let Err(error) = handle.say(&id, Say::answer("go", "yes"), by()).await {
-            assert!(matches!(error, AskError::Refused(_)), "{error}");
-            tokio::task::yield_now().await;
-        }
-        handle.wait(&id, SOON).await.unwrap();
-    })
-    .await;
-    for kind in ["workflow-step", "workflow-key", "workflow-lane"] {
-        let mut rows = read(kind).await;
-        // Of the steps only that of the question has changed.
-        rows.retain(|(key, _)| kind != "workflow-step" || key.as_str().ends_with(" go"));
-        assert!(
-            rows.iter().any(|(_, row)| row["newer"] == kind),
-            "{kind}: {rows:?}"
-        );
-    }
-}
 
 /// The keys of all rows of the store, as text.
 pub(super) async fn keys(store: &MemoryStore) -> Vec<String> {
@@ -91,7 +29,7 @@ pub(super) async fn rows(
     rows.map(|(key, row)| (key, json(row))).collect()
 }
 
-fn one(name: &str) -> Workflow {
+pub(super) fn one(name: &str) -> Workflow {
     Workflow::new(name)
         .machine(Machine::calls("load", "load"))
         .ends_well(is("load", "done"))

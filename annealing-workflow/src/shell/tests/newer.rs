@@ -1,4 +1,5 @@
-//! R5: records of a newer program version that this one does not understand stop nothing else.
+//! R5, R42: records of a newer program version. Their fields are kept, and words that this version does not understand stop
+//! nothing else.
 
 use async_trait::async_trait;
 use plugin_sdk::{
@@ -7,7 +8,10 @@ use plugin_sdk::{
 };
 use tower::Layer;
 
-use super::{kept::rows, *};
+use super::{
+    kept::{one, rows},
+    *,
+};
 
 /// One season at a time: each claims the stage from its start to its end.
 struct OneStage;
@@ -34,17 +38,11 @@ fn on_stage(
 ) -> impl Fn(WorkflowsBuilder<TokioRuntime>) -> WorkflowsBuilder<TokioRuntime> {
     let press = press.clone();
     move |builder| {
-        let builder = with(&press)(builder).workflow(other()).dispatch_in_memory();
+        let builder = with(&press)(builder)
+            .workflow(one("other"))
+            .dispatch_in_memory();
         builder.dispatch(|base| DispatchLayer::new(OneStage).layer(base))
     }
-}
-
-fn other() -> Workflow {
-    Workflow::new("other")
-        .machine(Machine::calls("load", "load"))
-        .ends_well(is("load", "done"))
-        .build()
-        .unwrap()
 }
 
 /// Starts a season, and returns when it asks.
@@ -78,6 +76,49 @@ async fn newer(store: &MemoryStore, kind: &str, change: impl Fn(&mut serde_json:
             .commit(Batch::new().put(key, row.to_string()))
             .await
             .unwrap();
+    }
+}
+
+#[tokio::test]
+async fn r42_fields_of_newer_program_versions_are_kept() {
+    let (store, press) = (Arc::new(MemoryStore::new()), Press::default());
+    let id = owning(&store, with(&press), async |handle| {
+        asking(&handle, "2027").await
+    })
+    .await;
+    for kind in [
+        "workflow-live",
+        "workflow-step",
+        "workflow-key",
+        "workflow-lane",
+    ] {
+        newer(&store, kind, |row| row["newer"] = json!(kind)).await;
+    }
+    owning(&store, with(&press), async |handle| {
+        let other = Start::of("season").key("other");
+        handle.start(other, by()).await.unwrap();
+        handle.say(&id, Say::Pause, by()).await.unwrap();
+        handle.say(&id, Say::Resume, by()).await.unwrap();
+        let live = rows(&store, "workflow-live").await;
+        assert!(
+            live.iter().any(|(_, row)| row["newer"] == "workflow-live"),
+            "{live:?}"
+        );
+        while let Err(error) = handle.say(&id, Say::answer("go", "yes"), by()).await {
+            assert!(matches!(error, AskError::Refused(_)), "{error}");
+            tokio::task::yield_now().await;
+        }
+        handle.wait(&id, SOON).await.unwrap();
+    })
+    .await;
+    for kind in ["workflow-step", "workflow-key", "workflow-lane"] {
+        let mut rows = rows(&store, kind).await;
+        // Of the steps only that of the question has changed.
+        rows.retain(|(key, _)| kind != "workflow-step" || key.as_str().ends_with(" go"));
+        assert!(
+            rows.iter().any(|(_, row)| row["newer"] == kind),
+            "{kind}: {rows:?}"
+        );
     }
 }
 
