@@ -8,7 +8,7 @@ use plugin_sdk::{Health, Pin, RolloutId};
 use prodspec_model::{AssetId, Digest, IncarnationNo, tolerant};
 use serde::{Deserialize, Deserializer, Serialize};
 
-pub use control_plane_store::records::By;
+pub use plugin_sdk::By;
 
 /// Maximum number of entries in the history of a rollout.
 const HISTORY: usize = 100;

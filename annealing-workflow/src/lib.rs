@@ -5,7 +5,6 @@ mod bug;
 mod config;
 pub mod cron;
 pub mod definition;
-pub mod intent;
 pub mod kernel;
 pub mod operation;
 pub mod outlook;

@@ -154,7 +154,7 @@ fn slots(schedule: &ScheduleState, now: Timestamp, until: Timestamp) -> Vec<Due>
 
 #[cfg(test)]
 mod tests {
-    use control_plane_store::records::By;
+    use plugin_sdk::By;
 
     use super::*;
     use crate::{cron::Counts, record::Paused, view::Holding};

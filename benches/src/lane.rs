@@ -8,11 +8,11 @@ use std::{
 
 use control_plane::{
     runtime::{Runtime, TokioRuntime},
-    sdk::{Enforcement, Feed, FeedItem, FencingToken, Guard, Mono},
+    sdk::{Edits, Enforcement, Feed, FeedItem, FencingToken, Guard, Mono},
     store::{Batch, Store, owner},
     store_sqlite::SqliteStore,
     workflow::{ExecutionQuery, FunctionInfo, Repeat},
-    workflows::{End, Handle, Workflows, WorkflowsBuilder, intent::Intent},
+    workflows::{End, Handle, Workflows, WorkflowsBuilder},
 };
 use futures::{StreamExt, channel::mpsc, stream};
 use prodspec_model::{Incarnation, PartitionId, Snapshot};
@@ -59,7 +59,7 @@ impl Enforcement for Owned {
             FeedItem::Took(lock(&self.0.latest).clone()),
         ];
         lock(&self.0.feeds).push(sender);
-        Feed::new(stream::iter(begin).chain(items), |_, _| {})
+        Feed::new(stream::iter(begin).chain(items), drop)
     }
 }
 
@@ -114,7 +114,7 @@ pub(crate) async fn run_on<R: Runtime>(
     runtime: R,
     store: Arc<dyn Store>,
     owned: &Owned,
-    intent: Option<Arc<dyn Intent>>,
+    edits: Option<Arc<dyn Edits>>,
     build: impl FnOnce(WorkflowsBuilder<R>) -> Result<WorkflowsBuilder<R>, Error>,
 ) -> Result<Lane<R>, Error> {
     let partition = partition()?;
@@ -122,8 +122,8 @@ pub(crate) async fn run_on<R: Runtime>(
     let token = FencingToken(store.commit(taken).await?.0);
     let workflows = build(Workflows::builder(runtime, partition, store))?.build()?;
     let (attached, handle) = workflows.attach(token, Arc::new(owned.clone()));
-    let attached = match intent {
-        Some(intent) => attached.with_intent(intent),
+    let attached = match edits {
+        Some(edits) => attached.with_edits(edits),
         None => attached,
     };
     let task = tokio::spawn(attached.run());

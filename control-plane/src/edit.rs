@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use annealing_enforcer::Plan;
 use control_plane_runtime::Runtime;
-use control_plane_store::records::{HeldField, Holder};
-use plugin_sdk::{ChangeId, Reading};
+use control_plane_store::records::HeldField;
+use plugin_sdk::{ChangeId, Holder, Reading};
 use prodspec_model::Revision;
 use serde::{Deserialize, Serialize};
 

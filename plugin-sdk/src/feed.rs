@@ -16,13 +16,13 @@ use crate::{FencingToken, Mono, Observation, Standing, observe};
 ///
 /// ```
 /// use futures::StreamExt;
-/// use plugin_sdk::{Enforcement, FeedItem, Mono};
+/// use plugin_sdk::{Enforcement, FeedItem, Follow, Mono};
 /// use prodspec_model::AssetId;
 ///
 /// /// Acts on an asset once it is in sync, and only under a fresh lease.
 /// async fn act(enforcement: &dyn Enforcement, asset: AssetId, now: impl Fn() -> Mono) -> bool {
 ///     let mut feed = enforcement.feed();
-///     feed.follow([asset]);
+///     feed.follow(Follow::Assets(vec![asset]));
 ///     let mut lease = Mono(0);
 ///     while let Some(item) = feed.next().await {
 ///         match item {
@@ -35,8 +35,9 @@ use crate::{FencingToken, Mono, Observation, Standing, observe};
 /// }
 /// ```
 pub trait Enforcement: Send + Sync + 'static {
-    /// Begins a feed. Its first items are the lease and the newest incarnation; all later changes follow, in the order in
-    /// which enforcement takes them in. It ends with the ownership, or at once if this process does not own the partition.
+    /// Begins a feed of the present ownership, or of the next one. Its first items are the lease and the newest incarnation;
+    /// all later changes follow, in the order in which enforcement takes them in. It ends with the ownership. A value that is
+    /// bound to an ownership which has ended gives a feed that ends at once.
     fn feed(&self) -> Feed;
 
     /// Compares an asset with production at its own pin, and returns what was found. Questions about one asset at the same
@@ -65,21 +66,38 @@ pub enum FeedItem {
     /// The ownership ends in order. Nothing may begin from now on; calls in flight may end until then. An engine that is
     /// waited for ends by itself.
     Drains(Mono),
-    /// The present standings of followed assets. An asset that an incarnation changes is told after [`FeedItem::Took`].
+    /// The present standings of followed assets. One that is followed by its id and that an incarnation changes is reported
+    /// after [`FeedItem::Took`].
     Standings(Vec<(AssetId, Standing)>),
 }
 
-/// One feed: a stream of [`FeedItem`]s, and the set of assets whose standings it tells.
+/// The assets that a feed follows from now on. Standings that are under way may arrive after [`Follow::Not`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Follow {
+    /// These assets, whether they exist or not: the feed reports the present standing of each at once, and then each time
+    /// that it changes. For an asset that is followed already, it reports the present standing again.
+    Assets(Vec<AssetId>),
+    /// All assets with a pin of their own that a plugin enforces, or has enforced. The feed reports all of them at once, in
+    /// one item that may be empty; then each whose pin moves, in the order of the journal and before the incarnation that
+    /// caused it, and each whose content or state at its pin changes. An asset that has lost its pin is reported once more,
+    /// with [`Pin::Default`](crate::Pin).
+    Pinned,
+    /// These assets not any more, however often they were followed.
+    Not(Vec<AssetId>),
+}
+
+/// One feed: a stream of [`FeedItem`]s about the assets that it follows.
 pub struct Feed {
     items: BoxStream<'static, FeedItem>,
-    follow: Box<dyn Fn(Vec<AssetId>, bool) + Send + Sync>,
+    follow: Box<dyn Fn(Follow) + Send + Sync>,
 }
 
 impl Feed {
-    /// Makes a feed of `items`. `follow` gets the assets that are followed (`true`) or not any more (`false`).
+    /// Makes a feed of `items`. `follow` takes each call of [`Feed::follow`].
     pub fn new(
         items: impl Stream<Item = FeedItem> + Send + 'static,
-        follow: impl Fn(Vec<AssetId>, bool) + Send + Sync + 'static,
+        follow: impl Fn(Follow) + Send + Sync + 'static,
     ) -> Self {
         Self {
             items: items.boxed(),
@@ -87,15 +105,9 @@ impl Feed {
         }
     }
 
-    /// Follows assets from now on, whether they exist or not: the feed tells the present standing of each at once, and then
-    /// each time that it changes. For an asset that is followed already, it tells the present standing again.
-    pub fn follow(&self, assets: impl IntoIterator<Item = AssetId>) {
-        (self.follow)(assets.into_iter().collect(), true);
-    }
-
-    /// Stops following assets, however often they were followed. Standings that are under way may still arrive.
-    pub fn unfollow(&self, assets: impl IntoIterator<Item = AssetId>) {
-        (self.follow)(assets.into_iter().collect(), false);
+    /// Changes the assets that the feed follows: none at first.
+    pub fn follow(&self, what: Follow) {
+        (self.follow)(what);
     }
 }
 

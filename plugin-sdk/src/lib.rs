@@ -4,6 +4,7 @@
 
 pub mod asset_type;
 pub mod blobs;
+mod by;
 pub mod check;
 mod claim;
 #[cfg(any(test, feature = "testing"))]
@@ -22,6 +23,7 @@ pub mod intent;
 pub mod observe;
 pub mod operation;
 pub mod pin;
+pub mod port;
 pub mod problem;
 pub mod push;
 pub mod reader;
@@ -42,6 +44,7 @@ pub mod workflow;
 
 pub use asset_type::{AddonType, AssetType, AssetTypes, AssetView, Capacity};
 pub use blobs::Blobs;
+pub use by::By;
 pub use check::{
     CheckInfo, CheckName, CheckPlugin, CheckRequest, DEAD_END, Delay, Recheck, Verdict,
 };
@@ -49,10 +52,10 @@ pub use claim::{Claim, Key, Quota, claims};
 pub use diff::{Change, Diff, DiffRequest, Effects, FieldChange, Observed, Transition};
 pub use dispatch::{Class, Dispatch, DispatchPlugin, DispatchRequest};
 pub use document::{Document, FieldPath, Located};
-pub use edit::{ChangeId, EditError, EditableSource, FieldEdit, Proposal, SourceChange};
+pub use edit::{ChangeId, EditError, EditableSource, FieldEdit, Holder, Proposal, SourceChange};
 pub use error::{BoxError, with_causes};
 pub use failure::Failure;
-pub use feed::{Enforcement, Feed, FeedItem};
+pub use feed::{Enforcement, Feed, FeedItem, Follow};
 pub use generate::{Drafts, Entry, Generator, GeneratorInfo, Input};
 pub use health::{
     Finding, Health, HealthRequest, HealthValidator, Judgement, MetricQuery, MetricSource, Series,
@@ -61,7 +64,8 @@ pub use health::{
 pub use intent::AssetIntent;
 pub use observe::{Observation, PartitionView, Shared, Usage};
 pub use operation::{OperationFunction, Probe};
-pub use pin::{Actuation, Actuator, Pin, PinEvent, PinStatus, RehearsedRollouts, SyncState};
+pub use pin::{Actuation, Actuator, Pin, RehearsedRollouts};
+pub use port::Edits;
 pub use problem::{Problem, Problems, Severity};
 pub use push::{AssetPlugin, Guard, PushRequest, Pushed};
 pub use reader::IncarnationReader;
@@ -72,7 +76,7 @@ pub use select::{
     TargetSelection, Until, Wait,
 };
 pub use source::{Delta, Reading, SourceOfTruth, Update};
-pub use standing::{Enforced, Standing};
+pub use standing::{Relation, Standing, SyncState};
 pub use time::{Mono, Now};
 pub use turndown::Turndown;
 pub use validate::{Candidate, ExternalValidator, Validator};

@@ -1,12 +1,10 @@
 //! Pins: the incarnation at which an asset is enforced, and the port through which an owner's rollouts move pins.
 
 use async_trait::async_trait;
-use futures::stream::BoxStream;
-use jiff::Timestamp;
-use prodspec_model::{AssetId, Digest, Incarnation, IncarnationNo, tolerant};
+use prodspec_model::{AssetId, Incarnation, IncarnationNo, tolerant};
 use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 
-use crate::{BoxError, Cause};
+use crate::{BoxError, Cause, Enforcement, FeedItem};
 
 /// The pin of an asset: the incarnation at which it is enforced. `I` names the incarnation, by its number or as a whole.
 ///
@@ -90,48 +88,6 @@ impl Pin<Incarnation> {
     }
 }
 
-/// The state of a pinned asset relative to its intent, as the enforcer last found it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PinStatus {
-    /// The pin of the asset.
-    pub pin: Pin,
-    /// Digest of the asset's content at that pin. `None` means that its intent does not contain the asset, and its
-    /// resource is left alone.
-    pub content: Option<Digest>,
-    /// Result of the last diff or push.
-    pub state: SyncState,
-}
-
-/// Result of the enforcer's last look at an asset.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum SyncState {
-    /// A diff that started after the pin moved found the asset in sync.
-    InSync {
-        /// Time at which it was first found in sync.
-        since: Timestamp,
-    },
-    /// The asset is not in sync, or there was no diff yet.
-    OutOfSync {
-        /// Time since which this is so.
-        since: Timestamp,
-        /// Assets that it waits for according to the checks; of many, the first few.
-        waits_for: Vec<AssetId>,
-        /// Other reason that holds it, such as a pause, a missing approval or a check. `None` means that there is none.
-        #[serde(default)]
-        why: Option<String>,
-        /// `true`: an operator has to act before the asset is pushed; `why` says how.
-        #[serde(default)]
-        awaits_person: bool,
-    },
-    /// The asset's own health check refused the pushed content.
-    Unhealthy {
-        /// Message of the health check.
-        why: String,
-    },
-}
-
 /// One step of an owner's journal that moves pins. All of it is applied, in the order of the fields.
 #[derive(Debug, Clone)]
 pub struct Actuation<W> {
@@ -154,10 +110,10 @@ impl<W> Default for Actuation<W> {
     }
 }
 
-/// Moves pins and reports the state of pinned assets. The enforcer's handle implements it. Bound to one ownership of the
-/// partition: when that ends, all calls fail and the stream of events ends.
+/// Moves pins. The enforcer's handle implements it. Bound to one ownership of the partition: when that ends, all calls fail,
+/// and so does the feed, which reports the outcomes of moves: follow [`Follow::Pinned`](crate::Follow::Pinned).
 #[async_trait]
-pub trait Actuator: Send + Sync + 'static {
+pub trait Actuator: Enforcement {
     /// A record that goes into the same journal, such as a write to the control plane's store.
     type Write: Send;
 
@@ -167,46 +123,32 @@ pub trait Actuator: Send + Sync + 'static {
     /// When an incarnation of the step is being removed: nothing was done. Otherwise the ownership has ended or the store
     /// is broken, and it is unknown whether the step was done.
     async fn actuate(&self, step: Actuation<Self::Write>) -> Result<(), BoxError>;
-
-    /// Streams the changes that enforcement has taken in, in its order. The first items are the newest incarnation and
-    /// the states of all assets with a pin of their own; all later changes follow. The stream ends with the ownership, or
-    /// at once if this process does not own the partition.
-    fn pin_events(&self) -> BoxStream<'static, PinEvent>;
 }
 
 /// Rollouts in a rehearsal of enforcement, for a plan: they take the steps that a new owner's rollouts would take at once.
 /// Nothing becomes durable. The strategist implements it.
 ///
 /// ```
-/// use plugin_sdk::{Actuation, BoxError, PinEvent, RehearsedRollouts};
+/// use plugin_sdk::{Actuation, BoxError, FeedItem, RehearsedRollouts};
 ///
 /// /// Rollouts that move no pin.
 /// struct Still;
 ///
 /// #[async_trait::async_trait]
 /// impl RehearsedRollouts for Still {
-///     async fn steps(&mut self, _: Vec<PinEvent>) -> Result<Vec<Actuation<()>>, BoxError> {
+///     async fn steps(&mut self, _: Vec<FeedItem>) -> Result<Vec<Actuation<()>>, BoxError> {
 ///         Ok(Vec::new())
 ///     }
 /// }
 /// ```
 #[async_trait]
 pub trait RehearsedRollouts: Send {
-    /// Takes in the events since the last call, and returns the steps that follow from them at once. The first events
-    /// are those with which [`Actuator::pin_events`] begins.
+    /// Takes in the items since the last call, and returns the steps that follow from them at once. The first items are the
+    /// newest incarnation and the standings of all assets with a pin of their own.
     ///
     /// # Errors
     /// When the records of rollouts cannot be read.
-    async fn steps(&mut self, events: Vec<PinEvent>) -> Result<Vec<Actuation<()>>, BoxError>;
-}
-
-/// A change that enforcement reports to those who move pins, in the order in which it took the changes in.
-#[derive(Debug, Clone)]
-pub enum PinEvent {
-    /// Enforcement has taken in this newest incarnation, which decides which assets are governed.
-    Took(Incarnation),
-    /// The present states of assets with a pin of their own, and of assets that have just lost it.
-    Statuses(Vec<(AssetId, PinStatus)>),
+    async fn steps(&mut self, items: Vec<FeedItem>) -> Result<Vec<Actuation<()>>, BoxError>;
 }
 
 #[cfg(test)]

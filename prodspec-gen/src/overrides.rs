@@ -3,9 +3,8 @@
 
 use std::{fmt, time::Duration};
 
-use control_plane_store::records::By;
 use jiff::Timestamp;
-use plugin_sdk::{BoxError, Problems};
+use plugin_sdk::{BoxError, By, Problems};
 use prodspec_model::{Digest, IncarnationNo};
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +15,8 @@ const HOLDS: Duration = Duration::from_secs(24 * 3600);
 /// guard, digest and time.
 ///
 /// ```
-/// use prodspec_gen::{SealOverride, store::records::By};
+/// use plugin_sdk::By;
+/// use prodspec_gen::SealOverride;
 /// use prodspec_model::Digest;
 ///
 /// let now = "2026-01-01T00:00:00Z".parse()?;

@@ -331,7 +331,7 @@ impl Kernel {
             Ok(()) => {
                 let slot = self.attempts.at(at).map(|it| it.slot);
                 slot.into_iter()
-                    .for_each(|slot| self.report_waiting(slot, &[], out));
+                    .for_each(|slot| self.report_waiting(slot, &[]));
                 self.admitted(now, at, out)
             }
             Err(refusal) => self.refused(now, at, refusal, out),

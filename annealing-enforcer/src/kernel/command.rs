@@ -2,11 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use control_plane_store::records::{
-    Approval, By, Decision, Ended, Outcome, Override, Pause, Scope,
-};
+use control_plane_store::records::{Approval, Decision, Ended, Outcome, Override, Pause, Scope};
 use jiff::Timestamp;
-use plugin_sdk::{Cause, CheckName, Now};
+use plugin_sdk::{By, Cause, CheckName, Now};
 use prodspec_model::{AssetId, Digest, TypeName};
 
 use super::{

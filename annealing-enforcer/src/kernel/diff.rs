@@ -36,7 +36,7 @@ impl Kernel {
         let before = self.before_edit(slot);
         let cures = before.is_some();
         let Some((asset, incarnation)) = before.or_else(|| self.intent_of(slot)) else {
-            self.report_not_enforced(now, slot, out);
+            self.report_not_enforced(now, slot);
             self.finish(now, slot);
             return;
         };
@@ -240,7 +240,7 @@ impl Kernel {
     /// Handles the finding of a diff of an asset without a push in flight.
     fn found(&mut self, now: Now, slot: SlotNo, at: AttemptNo, diff: Diff, out: &mut Effects) {
         if !self.table.has_intent(slot) && !self.planted(Bug::RemoveOrphan) {
-            self.report_not_enforced(now, slot, out);
+            self.report_not_enforced(now, slot);
             return self.finish(now, slot);
         }
         if self.overtaken(at) {

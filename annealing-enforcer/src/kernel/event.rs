@@ -1,16 +1,13 @@
 //! The events that the kernel takes in, and the effects that it asks its shell for.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use control_plane_store::records::{
     Approval, AssetRecord, Decision, Floor, Orphaned, Override, Owned, Pause,
 };
 use plugin_sdk::{
-    Cause, Change, Diff, Mono, Observation, Observed, Pin, PinEvent, Pushed, Run, Shared, Standing,
-    Usage, Verdict, observe, plugin,
+    Cause, Change, Diff, Mono, Observation, Observed, Pin, Pushed, Run, Shared, Standing, Usage,
+    Verdict, observe, plugin,
 };
 use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo, addons::Edge};
 
@@ -112,19 +109,26 @@ pub struct Effects {
     pub usages: Vec<(u64, Usage)>,
     /// `true`: an asset may have settled, or may have stopped being settled.
     pub settled_changed: bool,
-    /// The followed assets that may have settled, or may have stopped being settled, each once. See
-    /// [`Kernel::follow`](super::Kernel::follow).
-    pub touched: BTreeSet<AssetId>,
-    /// The new standings of followed assets.
-    pub standings: Vec<(AssetId, Standing)>,
-    /// News for the subscribers of the feed, such as the strategist, in order.
-    pub feed: Vec<PinEvent>,
+    /// News for the feeds of attached engines, in order.
+    pub feed: Vec<News>,
     /// Notices to operators, for the log.
     pub notices: Vec<Notice>,
     /// The reason why the operator's command was refused. Nothing of a refused command is recorded.
     pub refused: Option<String>,
     /// The invariant that a push would have broken, and how. The partition has to stop.
     pub violation: Option<String>,
+}
+
+/// News for feeds. See [`FeedItem`](plugin_sdk::FeedItem) and [`Follow`](plugin_sdk::Follow).
+#[derive(Debug, Clone)]
+pub enum News {
+    /// The newest incarnation was taken in.
+    Took(Incarnation),
+    /// The standings of assets with a pin of their own whose pin, content or state the step has changed, and of assets that
+    /// it took the pin from.
+    Pinned(Vec<(AssetId, Standing)>),
+    /// The new standings of the assets that [`Kernel::follow`](super::Kernel::follow) has named.
+    Followed(Vec<(AssetId, Standing)>),
 }
 
 /// A record to be made durable.

@@ -257,24 +257,6 @@ impl Kernel {
             && self.census.behind().is_empty()
     }
 
-    /// Returns whether one asset is settled at `no` or a newer incarnation. Modelled-only assets always are. `None`:
-    /// enforcement does not know the asset and the newest incarnation does not have it.
-    pub fn is_settled_at(&self, id: &AssetId, no: IncarnationNo) -> Option<bool> {
-        #[cfg(test)]
-        LOOKS.set(LOOKS.get() + 1);
-        if self.table.latest().no() < no {
-            return Some(false);
-        }
-        match self.table.find(id.as_str()) {
-            Some(slot) => {
-                let settled = self.table.is_settled(slot) && !self.counts_as_unsettled(slot);
-                let settled = settled || self.table.is_modelled_only(slot);
-                Some(settled && !self.census.is_behind(slot))
-            }
-            None => self.table.latest().asset(id).map(|_| true),
-        }
-    }
-
     /// Incarnations that retention must keep: the intent of an asset, or named by the records in the store.
     pub fn referenced(&self) -> Vec<IncarnationNo> {
         let mut referenced = self.table.referenced();
@@ -287,10 +269,4 @@ impl Kernel {
         referenced.dedup();
         referenced
     }
-}
-
-#[cfg(test)]
-thread_local! {
-    /// Number of times that this thread looked whether one asset is settled.
-    pub(crate) static LOOKS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }

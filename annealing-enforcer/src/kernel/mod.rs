@@ -23,7 +23,7 @@ mod observe;
 mod ownership;
 mod permit;
 mod pin;
-mod pin_status;
+mod pinned;
 mod probe;
 mod prospect;
 mod publish;
@@ -53,9 +53,7 @@ use plugin_sdk::{FencingToken, Now};
 use prodspec_model::Incarnation;
 
 pub(crate) use early::before_intent;
-pub use event::{Call, CheckCall, Effects, Event, PushCall, Record, Target};
-#[cfg(test)]
-pub(crate) use explain::LOOKS;
+pub use event::{Call, CheckCall, Effects, Event, News, PushCall, Record, Target};
 pub use explain::{AssetStatus, Explanation, OTHERS, Waiting};
 pub use prospect::{Outcome, Prospect};
 #[cfg(test)]
@@ -135,7 +133,8 @@ impl control_plane_runtime::Kernel for Kernel {
         }
         self.time_passed(now, out);
         self.dispatch(now, out);
-        self.report_touched(now, out);
+        self.tell_pinned(now, out);
+        self.tell_followed(now, out);
     }
 }
 

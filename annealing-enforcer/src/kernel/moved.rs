@@ -5,8 +5,8 @@
 //! pauses and history go along, and the old id is forgotten. From then on its own diffs are about the resource, under
 //! whichever name production has it.
 
-use control_plane_store::records::{By, Ended, MovedRecord, Outcome};
-use plugin_sdk::{Delay, Now, Pin, Recheck};
+use control_plane_store::records::{Ended, MovedRecord, Outcome};
+use plugin_sdk::{By, Delay, Now, Pin, Recheck};
 use prodspec_model::{
     Asset, AssetId,
     addons::{DependsOn, Moved},
@@ -140,7 +140,7 @@ impl Kernel {
                     self.remember(now, slot, out);
                 }
                 let delays = vec![Delay::new(why, recheck).check(CHECK)];
-                self.report_waiting(slot, &delays, out);
+                self.report_waiting(slot, &delays);
                 self.decide(now, slot, Outcome::Delayed(delays.clone()), out);
                 let wait = Wait::Delayed(delays, None);
                 self.wait_for(now, slot, wait, self.config.drift_period, out);
@@ -200,7 +200,7 @@ impl Kernel {
             let pin = self.table.pin_of(old).by_number();
             self.record(Record::Pin(id, pin), out);
         }
-        self.restart_status(now, old, out);
+        self.restart_stand(now, old);
         let class = match place {
             Some(_) => Class::Rollback,
             None => Class::Intent,

@@ -112,8 +112,8 @@ impl Kernel {
     fn refuse_pin(&mut self, now: Now, id: &AssetId, out: &mut Effects) {
         self.move_pin(now, id, Pin::Default, out);
         match self.table.find(id.as_str()) {
-            Some(slot) => self.report_status(slot, out),
-            None => self.report_unknown(now, id, out),
+            Some(slot) => self.report_pinned(slot),
+            None => self.followed.touch_pinned(id.clone()),
         }
     }
 
@@ -187,7 +187,7 @@ impl Kernel {
         }
         if let Some(slot) = self.insert_from(asset.clone(), head.clone()) {
             let was = self.was_nowhere(slot);
-            self.take_early(now, slot, &asset, out);
+            self.take_early(now, slot, &asset);
             self.regovern(now, slot, was, out);
         }
     }
@@ -231,7 +231,7 @@ impl Kernel {
         if let Some(id) = self.table.id(slot) {
             self.record(Record::Pin(id, Pin::Default), out);
         }
-        self.restart_status(now, slot, out);
+        self.restart_stand(now, slot);
     }
 
     /// Pins an asset to the incarnation at which it was.
@@ -244,7 +244,7 @@ impl Kernel {
             let pin = self.table.pin_of(slot).by_number();
             self.record(Record::Pin(id, pin), out);
         }
-        self.follow_status(now, slot, out);
+        self.keep_stand(now, slot);
     }
 
     /// Moves an asset's pin. If its content changes, the calls under way become void (R8, R11).
@@ -288,14 +288,14 @@ impl Kernel {
                         return;
                     }
                     self.count(Branch::KeptInPlace);
-                    return self.report_status(slot, out);
+                    return self.report_pinned(slot);
                 }
                 self.table.set_place(slot, place);
             }
         }
         self.record(Record::Pin(id.clone(), record), out);
         let ill = self.unhealthy(slot).is_some();
-        self.restart_status(now, slot, out);
+        self.restart_stand(now, slot);
         self.moved(now, slot, was, (Trigger::PinMoved, class), out);
         if ill {
             self.remember(now, slot, out);
@@ -306,10 +306,11 @@ impl Kernel {
     fn pin_early(&mut self, id: &AssetId, pin: Pin<Incarnation>, out: &mut Effects) {
         self.record(Record::Pin(id.clone(), pin.by_number()), out);
         self.pins.put_early(id.clone(), pin);
+        self.followed.touch_id(id.as_str());
     }
 
     /// Applies the pin that an asset was given before it was known.
-    pub(super) fn take_early(&mut self, now: Now, slot: SlotNo, asset: &Asset, out: &mut Effects) {
+    pub(super) fn take_early(&mut self, now: Now, slot: SlotNo, asset: &Asset) {
         if self.pins.has_no_early() {
             return;
         }
@@ -319,7 +320,7 @@ impl Kernel {
             Some(Pin::Default) | None => return,
         };
         self.table.set_pin(slot, at);
-        self.restart_status(now, slot, out);
+        self.restart_stand(now, slot);
     }
 
     /// Handles a moved pin, or another content at the same pin.

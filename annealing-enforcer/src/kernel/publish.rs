@@ -1,13 +1,13 @@
 //! Taking in a newer incarnation: the assets that changed, came or left. Costs O(changes · log N).
 
 use control_plane_store::records::Orphaned;
-use plugin_sdk::{Now, PinEvent};
+use plugin_sdk::Now;
 use prodspec_model::{Asset, Incarnation, IncarnationNo, Message, addons, snapshot::Location};
 
 use super::{
     Kernel,
     branch::Branch,
-    event::{Effects, Record},
+    event::{Effects, News, Record},
     state::{
         numbers::SlotNo,
         numbers::TypeNo,
@@ -81,7 +81,9 @@ impl Kernel {
             self.touch(now, place, &older, out);
         }
         self.record(Record::Taken(newer.no()), out);
-        out.feed.push(PinEvent::Took(newer));
+        // R20: assets that were kept in place are reported before the incarnation that changed their default.
+        self.tell_pinned(now, out);
+        out.feed.push(News::Took(newer));
     }
 
     /// Compares two incarnations. Returns the known assets that differ, the locations of new assets, and the assets
@@ -154,7 +156,7 @@ impl Kernel {
     /// Sets the pin of a new asset: the one that it was given before it was known, otherwise its default.
     fn pin_new(&mut self, now: Now, slot: SlotNo, asset: &Asset, out: &mut Effects) {
         let was = self.was_nowhere(slot);
-        self.take_early(now, slot, asset, out);
+        self.take_early(now, slot, asset);
         self.settle_default(now, slot, &was, out);
         self.count_behind(slot, out);
     }

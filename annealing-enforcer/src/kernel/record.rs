@@ -16,7 +16,7 @@ use super::{
 impl Kernel {
     /// Notes that the last diff did not find the asset in sync.
     pub(super) fn out_of_sync(&mut self, now: Now, slot: SlotNo, out: &mut Effects) {
-        self.report_out_of_sync(now, slot, out);
+        self.report_out_of_sync(now, slot);
         self.has_looked(slot, out);
         if self.table.slot(slot).has(flag::IN_SYNC) {
             self.mark(slot, out, |entry| entry.set(flag::IN_SYNC, false));

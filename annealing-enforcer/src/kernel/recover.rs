@@ -324,7 +324,7 @@ impl Kernel {
             let state = match (unhealthy.clone(), at) {
                 (Some(why), _) => SyncState::Unhealthy { why },
                 (None, Some(since)) => SyncState::InSync { since },
-                (None, None) => super::pin_status::out_of_sync(now),
+                (None, None) => SyncState::out_of_sync(now.wall),
             };
             let stand = Stand {
                 after: self.table.slot(slot).n,

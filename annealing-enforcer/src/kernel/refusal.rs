@@ -151,7 +151,7 @@ impl Kernel {
             return;
         };
         let (slot, settles_seen) = (it.slot, it.settles_seen);
-        self.report_waiting(slot, &delays, out);
+        self.report_waiting(slot, &delays);
         self.decide(now, slot, Outcome::Delayed(delays.clone()), out);
         let known = |delay: &Delay| match delay.recheck {
             Recheck::At(then) => Some(then),

@@ -179,7 +179,7 @@ impl Kernel {
         out: &mut Effects,
     ) {
         self.decide(now, slot, Outcome::Held(why.clone()), out);
-        self.report_held(slot, &why, out);
+        self.report_held(slot, &why);
         self.wait_for(now, slot, Wait::Held(why), time, out);
     }
 

@@ -31,7 +31,7 @@ impl Kernel {
             it.told = 0;
             (it.asleep, it.throttled, it.said) = (None, None, None);
         }
-        let confirmed = self.report_in_sync(now, slot, out);
+        let confirmed = self.report_in_sync(now, slot);
         if !news {
             if confirmed {
                 self.remember(now, slot, out);

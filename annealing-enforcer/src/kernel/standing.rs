@@ -1,12 +1,12 @@
 //! Standings of followed assets: what the kernel knows of an asset, as data for engines beside the ownership.
 
-use plugin_sdk::{Enforced, Now, Standing, SyncState, standing::Reason};
-use prodspec_model::{AssetId, Digest, Incarnation, addons::Moved};
+use plugin_sdk::{Now, Relation, Standing, SyncState, standing::Reason};
+use prodspec_model::{AssetId, Incarnation, addons::Moved};
 
 use super::{
     Kernel,
-    event::Effects,
-    pin_status::held_by,
+    event::{Effects, News},
+    pinned::held_by,
     state::{
         attempt::{Phase, Wait},
         numbers::SlotNo,
@@ -15,9 +15,8 @@ use super::{
 };
 
 impl Kernel {
-    /// Follows an asset: from now on, [`Effects::touched`] names it when it may have settled or may have stopped being
-    /// settled, and [`Effects::standings`] when its standing has changed. Returns its present standing. The asset need not
-    /// exist. Followed several times, it has to be unfollowed as often.
+    /// Follows an asset: from now on, [`News::Followed`] reports it when its standing has changed. Returns its present
+    /// standing. The asset need not exist. Followed several times, it has to be unfollowed as often.
     pub fn follow(&mut self, id: &AssetId) -> Standing {
         let slot = self.table.find(id.as_str());
         self.followed.follow(id, slot);
@@ -34,19 +33,19 @@ impl Kernel {
         self.followed.unfollow(id);
     }
 
-    /// Reports the followed assets that this step touched.
-    pub(super) fn report_touched(&mut self, now: Now, out: &mut Effects) {
+    /// Reports the followed assets whose standing this step has changed.
+    pub(super) fn tell_followed(&mut self, now: Now, out: &mut Effects) {
+        let mut news = Vec::new();
         for id in self.followed.take_touched() {
             let standing = self.standing(now, &id);
-            let is_news = self
-                .followed
-                .told(&id)
-                .is_none_or(|told| !told.same_as(&standing));
-            if is_news {
+            let told = self.followed.told(&id);
+            if told.is_none_or(|told| !told.same_as(&standing)) {
                 self.followed.tell(&id, standing.clone());
-                out.standings.push((id.clone(), standing));
+                news.push((id, standing));
             }
-            out.touched.insert(id);
+        }
+        if !news.is_empty() {
+            out.feed.push(News::Followed(news));
         }
     }
 
@@ -64,45 +63,62 @@ impl Kernel {
     fn standing_now(&self, now: Now, id: &AssetId) -> Standing {
         #[cfg(test)]
         STANDINGS.set(STANDINGS.get() + 1);
-        let Some(slot) = self.table.find(id.as_str()) else {
-            return match self.table.latest().asset(id) {
-                Some(asset) => Standing::ModelledOnly {
-                    content: asset.digest(),
-                },
-                None => Standing::Absent {
-                    moved_to: self.moved_to(id),
-                },
-            };
-        };
-        if let Some((asset, incarnation)) = self.table.intent(slot) {
-            let mut enforced = self.enforced(now, slot, asset.digest());
-            let reached = self.table.slot(slot).has(flag::REACHED);
-            enforced.in_sync_at = reached.then(|| incarnation.no());
-            return Standing::Enforced(enforced);
-        }
-        match self.table.content(slot) {
-            Some(content) if self.table.is_modelled_only(slot) => {
-                Standing::ModelledOnly { content }
-            }
-            _ => Standing::LeftAlone {
-                moved_to: self.moved_to(id),
-            },
+        match self.table.find(id.as_str()) {
+            Some(slot) => self.standing_of(now, slot, id),
+            None => self.standing_without_slot(now, id),
         }
     }
 
-    fn enforced(&self, now: Now, slot: SlotNo, content: Digest) -> Enforced {
+    /// The standing of an asset that is not enforced, or that enforcement does not know.
+    fn standing_without_slot(&self, now: Now, id: &AssetId) -> Standing {
+        let nothing = SyncState::InSync { since: now.wall };
+        let asset = self.table.latest().asset(id);
+        let relation = match asset {
+            Some(_) => Relation::ModelledOnly,
+            None => Relation::Absent,
+        };
+        let mut standing = Standing::new(relation, nothing);
+        standing.pin = self.pins.early_of(id);
+        standing.moved_to = self.moved_to(id);
+        standing.content = asset.map(|asset| asset.digest());
+        standing
+    }
+
+    fn standing_of(&self, now: Now, slot: SlotNo, id: &AssetId) -> Standing {
+        let intent = self.table.intent(slot);
+        let content = match &intent {
+            Some((asset, _)) => Some(asset.digest()),
+            None => self.table.content(slot),
+        };
+        let in_flight = self.table.slot(slot).in_flight();
+        let relation = match (&intent, content) {
+            (Some(_), _) => Relation::Enforced,
+            (None, Some(_)) if !in_flight => Relation::ModelledOnly,
+            _ => Relation::LeftAlone,
+        };
         let state = match self.pins.of(slot) {
             Some(stand) => stand.state.clone(),
-            None => self.own_state(now, slot),
+            None if intent.is_some() => self.own_state(now, slot),
+            None => SyncState::InSync { since: now.wall },
         };
-        let settled = self.table.is_settled(slot) && matches!(state, SyncState::InSync { .. });
-        let mut enforced = Enforced::new(content, state);
-        enforced.reason = (!settled).then(|| self.own_reason(slot));
-        enforced.is_behind = self.census.is_behind(slot);
-        enforced
+        let mut standing = Standing::new(relation, state);
+        standing.pin = self.table.pin_of(slot).by_number();
+        standing.content = content;
+        standing.is_behind = self.census.is_behind(slot);
+        if let Some((_, incarnation)) = intent {
+            let settled = self.table.is_settled(slot) && !self.counts_as_unsettled(slot);
+            let settled = settled && standing.state.is_in_sync();
+            standing.reason = (!settled).then(|| self.own_reason(slot));
+            let reached = self.table.slot(slot).has(flag::REACHED);
+            standing.in_sync_at = reached.then(|| incarnation.no());
+        }
+        if relation == Relation::LeftAlone {
+            standing.moved_to = self.moved_to(id);
+        }
+        standing
     }
 
-    /// The state of an asset without a pin of its own.
+    /// The state of an enforced asset without a pin of its own.
     fn own_state(&self, now: Now, slot: SlotNo) -> SyncState {
         let since = now.wall;
         if self.table.is_settled(slot) {
@@ -183,19 +199,17 @@ impl Kernel {
 /// under which a renamed asset continues after its addon was removed.
 fn carry_over(told: &Standing, new: &mut Standing, is_pinned: bool) {
     use SyncState::{InSync, OutOfSync};
-    match (told, new) {
-        (Standing::Enforced(told), Standing::Enforced(new)) if !is_pinned => {
-            match (&told.state, &mut new.state) {
-                (InSync { since: then }, InSync { since })
-                | (OutOfSync { since: then, .. }, OutOfSync { since, .. }) => *since = *then,
-                _ => {}
-            }
+    match (&told.state, &mut new.state) {
+        (InSync { since: then }, InSync { since })
+        | (OutOfSync { since: then, .. }, OutOfSync { since, .. })
+            if !is_pinned =>
+        {
+            *since = *then;
         }
-        (
-            Standing::Absent { moved_to: then } | Standing::LeftAlone { moved_to: then },
-            Standing::Absent { moved_to } | Standing::LeftAlone { moved_to },
-        ) => *moved_to = moved_to.take().or_else(|| then.clone()),
         _ => {}
+    }
+    if matches!(new.relation, Relation::LeftAlone | Relation::Absent) {
+        new.moved_to = new.moved_to.take().or_else(|| told.moved_to.clone());
     }
 }
 

@@ -42,7 +42,7 @@ impl<R: Runtime> Enforcer<R> {
                 token = owned => return Ok(Some((token, asked))),
                 // Answers to an earlier ownership are dropped; so are questions about the current state.
                 input = self.inputs.next() => match input {
-                    Some(patient @ (Input::Tell(..) | Input::Pin(..) | Input::WaitSettled(..))) => {
+                    Some(patient @ (Input::Tell(..) | Input::Pin(..) | Input::Wait(..))) => {
                         asked.retain(|other: &Input| !other.is_given_up());
                         asked.push(patient);
                     }

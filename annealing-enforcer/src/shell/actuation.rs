@@ -6,7 +6,7 @@ use plugin_sdk::{Actuation, Pin};
 use prodspec_model::{AssetId, Incarnation};
 
 use super::{
-    input::{FeedNo, Reply, Retiring},
+    input::{Reply, Retiring},
     journal::Entry,
     ownership::Ownership,
 };
@@ -32,20 +32,6 @@ impl<R: Runtime> Ownership<R> {
         let (heads, moves) = (step.heads, step.moves);
         self.step(Event::Actuate { heads, moves });
         self.when_durable(reply);
-    }
-
-    pub(super) fn follow(&mut self, feed: FeedNo, assets: Vec<AssetId>, follows: bool) {
-        match follows {
-            true => self.attached.follow(&mut self.kernel, feed, assets),
-            false => self.attached.unfollow(&mut self.kernel, feed, assets),
-        }
-    }
-
-    /// Tells rollouts and attached engines what a step changed.
-    pub(super) fn tell_feeds(&mut self) {
-        let (events, standings) = (&mut self.effects.feed, &mut self.effects.standings);
-        self.attached.tell(&mut self.kernel, events, standings);
-        self.feed.tell(events);
     }
 
     /// Refuses pins to the `old` incarnations from now on, except those that are referenced, and asks the journal writer which of

@@ -1,5 +1,6 @@
 //! The feeds of engines that are attached beside one ownership: the lease, the newest incarnation, and the standings of
-//! the assets that each engine follows. A change of an asset costs what its own followers cost.
+//! the assets that each engine follows, by id or because they have a pin of their own. A change of an asset costs what its
+//! own followers cost.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,11 +11,11 @@ use std::{
 };
 
 use futures::channel::mpsc::UnboundedSender;
-use plugin_sdk::{FeedItem, Mono, PinEvent, Standing};
+use plugin_sdk::{FeedItem, Follow, Mono, Standing};
 use prodspec_model::AssetId;
 
 use super::input::FeedNo;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, News};
 
 /// Gives each feed of an enforcer its number. Cheap to clone.
 #[derive(Debug, Clone, Default)]
@@ -40,6 +41,8 @@ pub(super) struct Attached {
 struct Reader {
     items: UnboundedSender<FeedItem>,
     assets: BTreeSet<AssetId>,
+    /// Whether it follows the assets with a pin of their own.
+    follows_pinned: bool,
 }
 
 impl Attached {
@@ -50,8 +53,12 @@ impl Attached {
         no: FeedNo,
         items: UnboundedSender<FeedItem>,
     ) {
-        let assets = BTreeSet::new();
-        self.feeds.insert(no, Reader { items, assets });
+        let reader = Reader {
+            items,
+            assets: BTreeSet::new(),
+            follows_pinned: false,
+        };
+        self.feeds.insert(no, reader);
         for item in [
             FeedItem::Lease(self.lease),
             FeedItem::Took(kernel.latest().clone()),
@@ -71,20 +78,25 @@ impl Attached {
         self.send_all(kernel, &FeedItem::Drains(until));
     }
 
-    /// Tells the readers what one step of the kernel changed.
-    pub(super) fn tell(
-        &mut self,
-        kernel: &mut Kernel,
-        events: &[PinEvent],
-        standings: &mut Vec<(AssetId, Standing)>,
-    ) {
-        for event in events {
-            if let PinEvent::Took(newest) = event {
-                self.send_all(kernel, &FeedItem::Took(newest.clone()));
+    /// Passes on the news of one step of the kernel.
+    pub(super) fn report(&mut self, kernel: &mut Kernel, news: &mut Vec<News>) {
+        for news in news.drain(..) {
+            match news {
+                News::Took(newest) => self.send_all(kernel, &FeedItem::Took(newest)),
+                News::Pinned(standings) => {
+                    let readers = self.feeds.iter().filter(|(_, it)| it.follows_pinned);
+                    for no in readers.map(|(no, _)| *no).collect::<Vec<_>>() {
+                        self.send(kernel, no, FeedItem::Standings(standings.clone()));
+                    }
+                }
+                News::Followed(standings) => self.report_followed(kernel, standings),
             }
         }
+    }
+
+    fn report_followed(&mut self, kernel: &mut Kernel, standings: Vec<(AssetId, Standing)>) {
         let mut by_feed: BTreeMap<FeedNo, Vec<_>> = BTreeMap::new();
-        for (asset, standing) in standings.drain(..) {
+        for (asset, standing) in standings {
             for no in self.followers.get(&asset).into_iter().flatten() {
                 let told = (asset.clone(), standing.clone());
                 by_feed.entry(*no).or_default().push(told);
@@ -95,12 +107,38 @@ impl Attached {
         }
     }
 
-    /// Lets a feed follow assets, and tells their present standings.
-    pub(super) fn follow(&mut self, kernel: &mut Kernel, no: FeedNo, assets: Vec<AssetId>) {
+    /// Changes the assets that a feed follows, and reports the present standings of those that it adds.
+    pub(super) fn follow(&mut self, kernel: &mut Kernel, no: FeedNo, what: Follow) {
         let Some(reader) = self.feeds.get_mut(&no) else {
             return;
         };
-        let mut told = Vec::with_capacity(assets.len());
+        let standings = match what {
+            Follow::Pinned => {
+                reader.follows_pinned = true;
+                kernel.follow_pinned()
+            }
+            Follow::Assets(assets) => self.follow_assets(kernel, no, assets),
+            Follow::Not(assets) => {
+                for asset in assets {
+                    if reader.assets.remove(&asset) {
+                        leave(&mut self.followers, kernel, no, &asset);
+                    }
+                }
+                return;
+            }
+            // A newer version of the SDK names it.
+            _ => return,
+        };
+        self.send(kernel, no, FeedItem::Standings(standings));
+    }
+
+    fn follow_assets(
+        &mut self,
+        kernel: &mut Kernel,
+        no: FeedNo,
+        assets: Vec<AssetId>,
+    ) -> Vec<(AssetId, Standing)> {
+        let mut standings = Vec::with_capacity(assets.len());
         for asset in assets {
             let followers = self.followers.entry(asset.clone()).or_default();
             let standing = kernel.follow(&asset);
@@ -108,22 +146,12 @@ impl Attached {
                 kernel.unfollow(&asset);
             }
             followers.insert(no);
-            reader.assets.insert(asset.clone());
-            told.push((asset, standing));
-        }
-        self.send(kernel, no, FeedItem::Standings(told));
-    }
-
-    /// Ends the following of assets by one feed.
-    pub(super) fn unfollow(&mut self, kernel: &mut Kernel, no: FeedNo, assets: Vec<AssetId>) {
-        let Some(reader) = self.feeds.get_mut(&no) else {
-            return;
-        };
-        for asset in assets {
-            if reader.assets.remove(&asset) {
-                leave(&mut self.followers, kernel, no, &asset);
+            if let Some(reader) = self.feeds.get_mut(&no) {
+                reader.assets.insert(asset.clone());
             }
+            standings.push((asset, standing));
         }
+        standings
     }
 
     fn send_all(&mut self, kernel: &mut Kernel, item: &FeedItem) {

@@ -6,10 +6,10 @@ use std::{
     fmt,
 };
 
-use control_plane_store::{Write, records::By};
+use control_plane_store::Write;
 use futures::channel::{mpsc::UnboundedSender, oneshot};
 use plugin_sdk::{
-    Actuation, FeedItem, FencingToken, Observation, Pin, PinEvent, Shared, Usage, observe,
+    Actuation, By, FeedItem, FencingToken, Follow, Observation, Pin, Shared, Usage, observe,
 };
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
@@ -38,8 +38,8 @@ pub(crate) enum Input {
     Assets(oneshot::Sender<Vec<AssetId>>),
     /// Asks for the incarnations that retention must spare.
     Referenced(oneshot::Sender<Vec<IncarnationNo>>),
-    /// Replies once settled; `false` if the asset is not known.
-    WaitSettled(Settle, oneshot::Sender<bool>),
+    /// Replies once that is so.
+    Wait(Awaited, oneshot::Sender<()>),
     /// A command of an operator.
     Tell(Box<Command>, Reply),
     /// An operator clears the stop of the partition.
@@ -53,12 +53,10 @@ pub(crate) enum Input {
     Retained(BTreeSet<IncarnationNo>),
     /// These assets have decisions on record.
     Decided(Vec<AssetId>),
-    /// Subscribes to the feed of rollouts.
-    Feed(UnboundedSender<PinEvent>),
     /// Begins the feed with this number.
     Attach(FeedNo, UnboundedSender<FeedItem>),
-    /// A feed follows these assets from now on (`true`), or stops following them.
-    Follow(FeedNo, Vec<AssetId>, bool),
+    /// A feed follows other assets from now on.
+    Follow(FeedNo, Follow),
     /// Wraps an input from a task of one ownership; the ownerships with other tokens ignore it.
     Of(FencingToken, Box<Input>),
     /// Another process owns the partition.
@@ -78,10 +76,9 @@ impl Input {
                 | Self::Pin(..)
                 | Self::Actuate(..)
                 | Self::Retire(_)
-                | Self::Feed(_)
                 | Self::Attach(..)
                 | Self::Follow(..)
-                | Self::WaitSettled(..)
+                | Self::Wait(..)
                 | Self::Kernel(Event::Publish(_))
         );
         keeps && !self.is_given_up()
@@ -94,10 +91,19 @@ impl Input {
             Self::Tell(_, reply) | Self::Pin(_, _, reply) | Self::Actuate(_, reply) => {
                 reply.is_canceled()
             }
-            Self::WaitSettled(_, reply) => reply.is_canceled(),
+            Self::Wait(_, reply) => reply.is_canceled(),
             _ => false,
         }
     }
+}
+
+/// The event that a caller waits for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Awaited {
+    /// Enforcement has taken this incarnation, or a newer one.
+    Taken(IncarnationNo),
+    /// All enforced assets are settled at this incarnation, or at a newer one.
+    AllSettled(IncarnationNo),
 }
 
 /// Number of the feed of an attached engine, unique in its enforcer.

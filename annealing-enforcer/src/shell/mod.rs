@@ -13,7 +13,6 @@ mod drain;
 mod early;
 mod enforcer;
 mod error;
-mod feed;
 mod halt;
 mod handle;
 mod input;

@@ -16,7 +16,6 @@ use super::{
     beside::Beside,
     calls::Calls,
     error::Error,
-    feed,
     input::{Input, Refused, Reply},
     journal::Entry,
     pulse::Pulse,
@@ -71,7 +70,6 @@ pub(super) struct Ownership<R> {
     /// Writes to put before the kernel's next records, in the same step of the journal.
     pub(super) ahead: Vec<Entry>,
     pub(super) retired: Retired,
-    pub(super) feed: feed::Feed,
     pub(super) attached: Attached,
     /// Why the command being processed is refused; `None` if it is accepted.
     pub(super) refused: Option<String>,
@@ -104,7 +102,6 @@ impl<R: Runtime> Ownership<R> {
             alarm: None,
             ahead: Vec::new(),
             retired: Retired::default(),
-            feed: feed::Feed::default(),
             attached: Attached::default(),
             refused: None,
             violation: None,
@@ -221,12 +218,9 @@ impl<R: Runtime> Ownership<R> {
             Input::Retire(retiring) => self.retire(retiring),
             Input::Decided(assets) => self.forget_gone(assets),
             Input::Retained(retained) => self.retired.spare(&retained),
-            Input::Feed(follower) => self.feed.follow(&mut self.kernel, follower),
             Input::Attach(feed, items) => self.attached.begin(&mut self.kernel, feed, items),
-            Input::Follow(feed, assets, follows) => self.follow(feed, assets, follows),
-            Input::WaitSettled(what, reply) => {
-                self.settling.wait(&mut self.kernel, what, reply);
-            }
+            Input::Follow(feed, what) => self.attached.follow(&mut self.kernel, feed, what),
+            Input::Wait(what, reply) => self.settling.wait(&self.kernel, what, reply),
             // The caller may have gone.
             Input::Status(reply) => {
                 let status = self.kernel.status(self.runtime.now());
@@ -333,7 +327,8 @@ impl<R: Runtime> Ownership<R> {
             }
             self.refused = self.effects.refused.take().or(self.refused.take());
             self.write();
-            self.tell_feeds();
+            self.attached
+                .report(&mut self.kernel, &mut self.effects.feed);
             for notice in self.effects.notices.drain(..) {
                 self.telemetry.tell(notice);
             }
@@ -344,13 +339,9 @@ impl<R: Runtime> Ownership<R> {
                     other => ready.extend(other),
                 }
             }
-            let settled_changed = std::mem::take(&mut self.effects.settled_changed);
-            if settled_changed {
+            if std::mem::take(&mut self.effects.settled_changed) {
                 self.telemetry.settled(&self.kernel);
-            }
-            let touched = std::mem::take(&mut self.effects.touched);
-            if settled_changed || !touched.is_empty() {
-                self.settling.changed(&mut self.kernel, touched);
+                self.settling.changed(&self.kernel);
             }
         }
     }

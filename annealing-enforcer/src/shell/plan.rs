@@ -17,7 +17,7 @@ use control_plane_store::{
 };
 use futures::{StreamExt, channel::mpsc, stream};
 use plugin_sdk::{
-    Actuation, AssetIntent, BoxError, Diff, DiffRequest, PinEvent, RehearsedRollouts, Run,
+    Actuation, AssetIntent, BoxError, Diff, DiffRequest, FeedItem, RehearsedRollouts, Run,
     service::{Checks, Stack},
 };
 use prodspec_model::{
@@ -252,7 +252,7 @@ struct NoRollouts;
 
 #[async_trait]
 impl RehearsedRollouts for NoRollouts {
-    async fn steps(&mut self, _: Vec<PinEvent>) -> Result<Vec<Actuation<()>>, BoxError> {
+    async fn steps(&mut self, _: Vec<FeedItem>) -> Result<Vec<Actuation<()>>, BoxError> {
         Ok(Vec::new())
     }
 }

@@ -5,13 +5,13 @@ use std::{collections::VecDeque, time::Duration};
 
 use control_plane_runtime::{Kernel as _, Runtime};
 use futures::{FutureExt, StreamExt, channel::mpsc::UnboundedReceiver};
-use plugin_sdk::{FencingToken, Mono, PinEvent, RehearsedRollouts};
+use plugin_sdk::{FeedItem, FencingToken, Mono, RehearsedRollouts};
 use prodspec_model::Incarnation;
 
 use super::{askers::Askers, calls::Calls, error::Error, input::Input};
 use crate::{
     config::{Config, TypeConfig},
-    kernel::{Call, Effects, Event, Kernel, Recovered},
+    kernel::{Call, Effects, Event, Kernel, News, Recovered},
 };
 
 /// The token of plans, which own nothing. Providers never fence this token (R84).
@@ -29,8 +29,8 @@ pub(super) struct Rehearsal<'r, R> {
     askers: Askers,
     recorded: u64,
     rollouts: &'r mut dyn RehearsedRollouts,
-    /// Events that rollouts have not taken in yet.
-    feed: Vec<PinEvent>,
+    /// Items of the feed that rollouts have not taken in yet.
+    feed: Vec<FeedItem>,
 }
 
 impl<'r, R: Runtime> Rehearsal<'r, R> {
@@ -72,8 +72,8 @@ impl<'r, R: Runtime> Rehearsal<'r, R> {
     pub(super) async fn run(mut self, incarnation: Incarnation) -> Result<Kernel, Error> {
         self.step(Event::Publish(incarnation))?;
         self.feed = vec![
-            PinEvent::Took(self.kernel.latest().clone()),
-            PinEvent::Statuses(self.kernel.followed()),
+            FeedItem::Took(self.kernel.latest().clone()),
+            FeedItem::Standings(self.kernel.follow_pinned()),
         ];
         // Without a lease no diff starts yet: an asset whose pin moves is diffed once.
         while self.roll_out().await? {}
@@ -96,13 +96,13 @@ impl<'r, R: Runtime> Rehearsal<'r, R> {
         }
     }
 
-    /// Takes the steps of rollouts that follow from the kernel's events. Returns whether there were any.
+    /// Takes the steps of rollouts that follow from the kernel's news. Returns whether there were any.
     async fn roll_out(&mut self) -> Result<bool, Error> {
         if self.feed.is_empty() {
             return Ok(false);
         }
-        let events = std::mem::take(&mut self.feed);
-        let steps = self.rollouts.steps(events).await;
+        let items = std::mem::take(&mut self.feed);
+        let steps = self.rollouts.steps(items).await;
         let steps = steps.map_err(Error::Rollouts)?;
         let any = !steps.is_empty();
         for step in steps {
@@ -170,7 +170,13 @@ impl<'r, R: Runtime> Rehearsal<'r, R> {
                     call => ready.extend(self.calls.perform(now, call)),
                 }
             }
-            self.feed.append(&mut self.effects.feed);
+            for news in self.effects.feed.drain(..) {
+                match news {
+                    News::Took(newest) => self.feed.push(FeedItem::Took(newest)),
+                    News::Pinned(all) => self.feed.push(FeedItem::Standings(all)),
+                    News::Followed(_) => {}
+                }
+            }
             self.effects.notices.clear();
         }
         Ok(())

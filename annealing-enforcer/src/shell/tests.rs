@@ -7,11 +7,11 @@ use std::{
 };
 
 use control_plane_runtime::{Runtime, TokioRuntime};
-use control_plane_store::records::By;
 use control_plane_store::{Batch, MemoryStore, Store, incarnations::Incarnations};
 use futures::channel::oneshot;
 use plugin_sdk::{
-    Actuation, Actuator, AssetPlugin, Cause, Diff, DiffRequest, Pin, PushRequest, Pushed, plugin,
+    Actuation, Actuator, AssetPlugin, By, Cause, Diff, DiffRequest, Pin, PushRequest, Pushed,
+    plugin,
     testing::{self, InMemoryProduction},
 };
 use prodspec_model::{

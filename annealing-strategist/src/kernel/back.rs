@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plugin_sdk::{Cause, Now, Pin, PinStatus, Progress, Selection, SyncState};
+use plugin_sdk::{Cause, Now, Pin, Progress, Selection, Standing, SyncState};
 use prodspec_model::AssetId;
 
 use super::{Bug, Effects, Kernel, Record, Step};
@@ -79,19 +79,19 @@ impl Kernel {
         }
     }
 
-    /// Takes in the pin status of an asset that is rolled back.
-    pub(super) fn stood_back(&mut self, now: Now, asset: &AssetId, pin_status: &PinStatus) {
+    /// Takes in the standing of an asset that is rolled back.
+    pub(super) fn stood_back(&mut self, now: Now, asset: &AssetId, standing: &Standing) {
         let at = self.clock.at(now);
         let pin = self.pins.of(asset);
         let Some(live) = &mut self.live else { return };
         let Some(back) = live.targets().back(asset) else {
             return;
         };
-        // Ignore pin statuses from before the asset was sent back, and at other pins: they describe the failed content.
-        if back.is_waiting() || !pin_status.pin.same_place(&pin) {
+        // Ignore standings from before the asset was sent back, and at other pins: they describe the failed content.
+        if back.is_waiting() || !standing.pin.same_place(&pin) {
             return;
         }
-        let progress = match &pin_status.state {
+        let progress = match &standing.state {
             SyncState::InSync { .. } => Progress::Updated { at },
             SyncState::OutOfSync { waits_for, .. } if back.is_under_way() => {
                 let forward = live.targets().place(asset);

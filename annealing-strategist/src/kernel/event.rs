@@ -1,6 +1,6 @@
 //! The events that the kernel takes and the effects that it returns.
 
-use plugin_sdk::{Health, HealthRequest, Pin, PinStatus, RolloutId, SelectRequest, Selection};
+use plugin_sdk::{Health, HealthRequest, Pin, RolloutId, SelectRequest, Selection, Standing};
 use prodspec_model::{AssetId, Incarnation};
 
 use super::command::{Command, Refused};
@@ -17,12 +17,12 @@ pub enum Event {
         /// The group's assets that the incarnation changes.
         changed: Vec<AssetId>,
         /// Standings of assets that came from another group. They are not reported again.
-        come: Vec<(AssetId, PinStatus)>,
+        come: Vec<(AssetId, Standing)>,
     },
     /// The heads of the partition's policy groups, after a change.
     Heads(Heads),
-    /// New pin statuses of assets of the group.
-    Statuses(Vec<(AssetId, PinStatus)>),
+    /// New standings of assets of the group.
+    Standings(Vec<(AssetId, Standing)>),
     /// A call of the selection stack ended.
     Selected {
         /// The number of the call that ended.

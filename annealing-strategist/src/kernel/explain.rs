@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plugin_sdk::{Direction, Judgement, PinStatus, SyncState, Target, Until, Wait};
+use plugin_sdk::{Direction, Judgement, Standing, SyncState, Target, Until, Wait};
 use prodspec_model::AssetId;
 
 use super::{
@@ -79,7 +79,7 @@ impl Kernel {
 
     /// Returns the assets that `asset` waits for and that the rollout does not move.
     fn waits_outside(&self, asset: &AssetId) -> impl Iterator<Item = &AssetId> {
-        let waits_for = match self.pins.status(asset).map(|pin_status| &pin_status.state) {
+        let waits_for = match self.pins.status(asset).map(|standing| &standing.state) {
             Some(SyncState::OutOfSync { waits_for, .. }) => waits_for.as_slice(),
             _ => &[],
         };
@@ -90,7 +90,7 @@ impl Kernel {
     /// Whether the asset is absent from the incarnation at its pin, and left running.
     fn is_left_running(&self, asset: &AssetId) -> bool {
         let gone =
-            |it: &PinStatus| it.content.is_none() && matches!(it.state, SyncState::InSync { .. });
+            |it: &Standing| it.content.is_none() && matches!(it.state, SyncState::InSync { .. });
         self.pins.status(asset).is_some_and(gone)
     }
 
@@ -109,7 +109,7 @@ impl Kernel {
 
     /// Returns the reason why an operator or a check holds the push of an asset.
     fn held_by(&self, asset: &AssetId) -> Option<&str> {
-        match self.pins.status(asset).map(|pin_status| &pin_status.state) {
+        match self.pins.status(asset).map(|standing| &standing.state) {
             Some(SyncState::OutOfSync { why, .. }) => why.as_deref(),
             _ => None,
         }

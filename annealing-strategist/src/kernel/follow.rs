@@ -1,6 +1,6 @@
 //! Moves the head of the group to an incarnation that changes nothing in it, and removes pins that equal the head.
 
-use plugin_sdk::{Pin, PinStatus, SyncState};
+use plugin_sdk::{Pin, Standing, SyncState};
 use prodspec_model::{AssetId, Incarnation};
 
 use super::{Effects, Kernel, Step};
@@ -38,7 +38,7 @@ impl Kernel {
     /// the head from here on. An asset that is still out of sync keeps its pin and so its cause. Assets that the group
     /// does not govern are not touched.
     pub(super) fn drop_pins(&mut self, to: &Incarnation, step: &mut Step) {
-        let same = |id: &AssetId, pin: &PinStatus| match to.asset(id) {
+        let same = |id: &AssetId, pin: &Standing| match to.asset(id) {
             Some(there) => {
                 let on_its_way = matches!(pin.state, SyncState::OutOfSync { .. })
                     && !self.types.is_modelled_only(there.type_str());

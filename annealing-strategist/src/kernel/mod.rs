@@ -19,7 +19,6 @@ mod judge;
 mod membership;
 mod people;
 mod pin;
-mod pin_status;
 mod recover;
 mod recovered;
 mod retention;
@@ -28,6 +27,7 @@ mod revive;
 mod select;
 mod settle;
 mod stall;
+mod standing;
 mod state;
 mod takeover;
 #[cfg(test)]
@@ -81,10 +81,10 @@ impl control_plane_runtime::Kernel for Kernel {
                 come,
             } if latest.no() >= self.group.latest().no() => {
                 self.took(now, latest, changed, out);
-                self.statuses_changed(now, come, out);
+                self.standings_changed(now, come, out);
             }
             Event::Took { .. } => {}
-            Event::Statuses(pin_statuses) => self.statuses_changed(now, pin_statuses, out),
+            Event::Standings(standings) => self.standings_changed(now, standings, out),
             Event::Selected { call, answer } => self.selected(now, call, answer, out),
             Event::Judged { call, answer } => self.judged(now, call, answer, out),
             Event::Command { command, by, reply } => self.person(now, command, by, reply, out),

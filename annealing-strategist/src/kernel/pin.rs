@@ -1,6 +1,6 @@
 //! Moves the pin of one asset, and finds the content that pins hold assets to.
 
-use plugin_sdk::{Now, Pin, PinStatus, SyncState};
+use plugin_sdk::{Now, Pin, Standing, SyncState};
 use prodspec_model::{AssetId, Digest, Incarnation, IncarnationNo};
 
 use super::{Kernel, Step, state::closure::Before};
@@ -15,24 +15,14 @@ impl Kernel {
         }
         let since = self.clock.at(now);
         let content = self.content_at(pin, asset);
-        let state = SyncState::OutOfSync {
-            since,
-            waits_for: Vec::new(),
-            why: None,
-            awaits_person: false,
-        };
-        let pin_status = PinStatus {
-            pin,
-            content,
-            state,
-        };
-        self.pins.request(asset, pin_status);
+        let state = SyncState::out_of_sync(since);
+        self.pins.request(asset, Standing::at(pin, content, state));
     }
 
     /// Returns the content that enforcement holds an asset to: by its own pin, or by the group's head.
     pub(super) fn content_in_force(&self, asset: &AssetId) -> Option<Digest> {
         match self.pins.status(asset) {
-            Some(pin_status) => pin_status.content,
+            Some(standing) => standing.content,
             None => self.group.content_at_head(asset),
         }
     }

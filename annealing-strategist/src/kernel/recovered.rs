@@ -1,6 +1,6 @@
 //! The stored data of a policy group, from which a kernel takes over.
 
-use plugin_sdk::PinStatus;
+use plugin_sdk::Standing;
 use prodspec_model::{AssetId, Incarnation};
 
 use crate::{
@@ -32,7 +32,7 @@ pub struct Recovered {
     /// The quarantined contents, by asset.
     pub quarantine: Vec<(AssetId, Quarantined)>,
     /// The group's assets with a pin of their own.
-    pub pins: Vec<(AssetId, PinStatus)>,
+    pub pins: Vec<(AssetId, Standing)>,
 }
 
 impl Recovered {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use plugin_sdk::{Cause, Now, Pin, PinStatus, Progress, SyncState};
+use plugin_sdk::{Cause, Now, Pin, Progress, Standing, SyncState};
 use prodspec_model::{Asset, AssetId, Incarnation};
 
 use super::{
@@ -60,7 +60,7 @@ impl Kernel {
         let pins = self.pins.iter();
         let pins = pins.map(|(asset, pin)| (asset.clone(), pin.clone()));
         let pins: Vec<_> = pins.collect();
-        self.statuses_changed(now, pins, out);
+        self.standings_changed(now, pins, out);
     }
 
     /// Returns the assets that a live rollout continues without, because they failed in it.
@@ -146,14 +146,11 @@ impl Kernel {
     /// Restores the pin of an asset that is only modelled: enforcement does not report it.
     fn know_pin(&mut self, live: &Live, id: &AssetId, row: &TargetRecord) {
         if row.back_at.is_none() && self.is_modelled_only(live.to(), id) {
-            let pin_status = PinStatus {
-                pin: Pin::At(live.to().no(), Cause::Intent),
-                content: live.to().asset(id).map(|asset| asset.digest()),
-                state: SyncState::InSync {
-                    since: live.watch.time_of(row.moved_at),
-                },
-            };
-            self.pins.know(id, pin_status);
+            let pin = Pin::At(live.to().no(), Cause::Intent);
+            let content = live.to().asset(id).map(|asset| asset.digest());
+            let since = live.watch.time_of(row.moved_at);
+            let state = SyncState::InSync { since };
+            self.pins.know(id, Standing::at(pin, content, state));
         }
     }
 
@@ -165,9 +162,9 @@ impl Kernel {
     }
 
     fn progress_of(&self, live: &Live, id: &AssetId, row: &TargetRecord) -> Progress {
-        let pin_status = self.pins.status(id);
-        let there = pin_status.is_some_and(|s| s.pin.is_at(live.to().no()));
-        let in_sync = pin_status.is_some_and(|s| matches!(s.state, SyncState::InSync { .. }));
+        let standing = self.pins.status(id);
+        let there = standing.is_some_and(|s| s.pin.is_at(live.to().no()));
+        let in_sync = standing.is_some_and(|s| matches!(s.state, SyncState::InSync { .. }));
         match row.updated_at.map(|updated| live.watch.time_of(updated)) {
             Some(at) if self.is_modelled_only(live.to(), id) => Progress::Updated { at },
             Some(at) if there && in_sync => Progress::Updated { at },
@@ -193,13 +190,12 @@ impl Kernel {
             let goal = self.goes_back(&asset, row.was);
             // The step that sent the target back may have been only partly made: then it waits again.
             let there = self.pins.status(&asset);
-            let Some(pin_status) = there.filter(|pin_status| pin_status.pin.same_place(&goal))
-            else {
+            let Some(standing) = there.filter(|standing| standing.pin.same_place(&goal)) else {
                 continue;
             };
             let back = goal == Pin::NotYet
                 || self.is_modelled_only(live.to(), &asset)
-                || matches!(pin_status.state, SyncState::InSync { .. });
+                || matches!(standing.state, SyncState::InSync { .. });
             let progress = match back {
                 true => Progress::Updated { at: since },
                 false => Progress::InFlight { since },

@@ -1,31 +1,31 @@
 //! R20: sees targets settle at their new pins, drift, and leave.
 
-use plugin_sdk::{Now, Pin, PinStatus, Progress, SyncState};
+use plugin_sdk::{Now, Pin, Progress, Standing, SyncState};
 use prodspec_model::AssetId;
 
 use super::{Bug, Effects, Kernel, Record};
 
 impl Kernel {
-    /// Takes in the pin status of a target.
+    /// Takes in the standing of a target.
     pub(super) fn stood(
         &mut self,
         now: Now,
         asset: &AssetId,
-        pin_status: &PinStatus,
+        standing: &Standing,
         out: &mut Effects,
     ) {
         let any = self.planted(Bug::UpdatedAtAnyPin);
-        if pin_status.pin == Pin::Default {
+        if standing.pin == Pin::Default {
             return self.left(now, asset, out);
         }
         let Some(live) = &mut self.live else { return };
         if live.is_going_back() {
-            return self.stood_back(now, asset, pin_status);
+            return self.stood_back(now, asset, standing);
         }
         let Some(place) = live.targets().place(asset) else {
             return;
         };
-        let here = any || pin_status.pin.is_at(live.to().no());
+        let here = any || standing.pin.is_at(live.to().no());
         if live.targets().row(place).is_none() {
             return;
         }
@@ -33,7 +33,7 @@ impl Kernel {
         if !here {
             return self.drifted(now, place);
         }
-        match &pin_status.state {
+        match &standing.state {
             SyncState::InSync { .. } => self.settled(now, place, out),
             SyncState::OutOfSync { waits_for, .. } => {
                 self.drifted(now, place);

@@ -6,7 +6,7 @@ use std::{
 };
 
 use control_plane_runtime::{Kernel as _, Runtime};
-use plugin_sdk::{Mono, Pin, PinStatus};
+use plugin_sdk::{Mono, Pin, Standing};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
 use super::{
@@ -26,8 +26,8 @@ use crate::{
     record::{By, Rollout},
 };
 
-/// The pin statuses to report to each group, by its policy asset.
-type Pending = BTreeMap<AssetId, Vec<(AssetId, PinStatus)>>;
+/// The standings to report to each group, by its policy asset.
+type Pending = BTreeMap<AssetId, Vec<(AssetId, Standing)>>;
 
 /// All policy groups, with the data that they share.
 pub(super) struct Groups<R> {
@@ -36,8 +36,8 @@ pub(super) struct Groups<R> {
     latest: Incarnation,
     /// The head of every group that has one.
     heads: Heads,
-    /// The last reported pin statuses of assets with a pin of their own, for groups that such an asset joins.
-    stands: BTreeMap<AssetId, PinStatus>,
+    /// The last reported standings of assets with a pin of their own, for groups that such an asset joins.
+    stands: BTreeMap<AssetId, Standing>,
     /// Assets that rollouts have let go. They are passed on to their new groups once all groups have processed their
     /// events.
     released: Vec<(AssetId, Vec<AssetId>)>,
@@ -57,7 +57,7 @@ impl<R: Runtime> Groups<R> {
         strategist: Arc<Strategist<R>>,
         latest: Incarnation,
         heads: Heads,
-        pins: Vec<(AssetId, PinStatus)>,
+        pins: Vec<(AssetId, Standing)>,
     ) -> Self {
         Self {
             strategist,
@@ -252,28 +252,28 @@ impl<R: Runtime> Groups<R> {
         self.pass_all_on();
     }
 
-    /// Passes each pin status to the group of its asset.
-    pub(super) fn statuses_changed(&mut self, pin_statuses: Vec<(AssetId, PinStatus)>) {
+    /// Passes each standing to the group of its asset.
+    pub(super) fn standings_changed(&mut self, standings: Vec<(AssetId, Standing)>) {
         let mut told = Pending::new();
-        for (asset, pin_status) in pin_statuses {
-            match pin_status.pin {
+        for (asset, standing) in standings {
+            match standing.pin {
                 Pin::Default => drop(self.stands.remove(&asset)),
-                _ => drop(self.stands.insert(asset.clone(), pin_status.clone())),
+                _ => drop(self.stands.insert(asset.clone(), standing.clone())),
             }
             if let Some(policy) = self.group_of(&asset) {
-                told.entry(policy).or_default().push((asset, pin_status));
+                told.entry(policy).or_default().push((asset, standing));
             }
         }
-        for (policy, pin_statuses) in told {
-            self.step(&policy, Event::Statuses(pin_statuses));
+        for (policy, standings) in told {
+            self.step(&policy, Event::Standings(standings));
         }
     }
 
-    /// Adds the last pin status of an asset that joins another group: enforcement does not report it again.
+    /// Adds the last standing of an asset that joins another group: enforcement does not report it again.
     fn hand_over(&self, policy: &AssetId, asset: &AssetId, to: &mut Pending) {
-        if let Some(pin_status) = self.stands.get(asset) {
+        if let Some(standing) = self.stands.get(asset) {
             let told = to.entry(policy.clone()).or_default();
-            told.push((asset.clone(), pin_status.clone()));
+            told.push((asset.clone(), standing.clone()));
         }
     }
 
@@ -387,10 +387,10 @@ impl Group {
 
     /// Returns the oldest incarnation at which assets with a pin of their own are held: the head of a group that
     /// never completed a rollout. `None`: no such pin.
-    pub(super) fn first_pin(pins: &[(AssetId, PinStatus)]) -> Option<IncarnationNo> {
+    pub(super) fn first_pin(pins: &[(AssetId, Standing)]) -> Option<IncarnationNo> {
         let at = pins
             .iter()
-            .filter_map(|(_, pin_status)| pin_status.pin.incarnation());
+            .filter_map(|(_, standing)| standing.pin.incarnation());
         at.min()
     }
 }

@@ -19,9 +19,8 @@ use futures::{
     FutureExt, StreamExt,
     channel::mpsc::{self, UnboundedReceiver, UnboundedSender},
     future::BoxFuture,
-    stream::BoxStream,
 };
-use plugin_sdk::{Actuator, PinEvent, PinStatus, with_causes};
+use plugin_sdk::{Actuator, Feed, FeedItem, Follow, Standing, with_causes};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
 pub use build::{Strategist, StrategistBuilder};
@@ -70,7 +69,8 @@ impl<R: Runtime> Attached<R> {
             task_failure,
         } = self;
         let task_failure = Spoken(task_failure);
-        let mut feed = actuator.pin_events();
+        let mut feed = actuator.feed();
+        feed.follow(Follow::Pinned);
         let Some((latest, pins)) = first(&mut feed).await else {
             return;
         };
@@ -136,18 +136,13 @@ async fn refused_until(again: BoxFuture<'static, ()>, inputs: &mut UnboundedRece
 }
 
 /// Returns the newest incarnation and every asset with a pin of its own. `None`: the feed ended.
-async fn first(
-    feed: &mut BoxStream<'static, PinEvent>,
-) -> Option<(Incarnation, Vec<(AssetId, PinStatus)>)> {
+async fn first(feed: &mut Feed) -> Option<(Incarnation, Vec<(AssetId, Standing)>)> {
     let mut latest = None;
     loop {
         match feed.next().await? {
-            PinEvent::Took(incarnation) => latest = Some(incarnation),
-            PinEvent::Statuses(pins) => {
-                if let Some(latest) = latest {
-                    return Some((latest, pins));
-                }
-            }
+            FeedItem::Took(incarnation) => latest = Some(incarnation),
+            FeedItem::Standings(pins) => return Some((latest?, pins)),
+            _ => {}
         }
     }
 }
@@ -166,10 +161,11 @@ impl<R: Runtime> Session<R> {
         self.perform();
     }
 
-    fn fed(&mut self, fed: PinEvent) {
+    fn fed(&mut self, fed: FeedItem) {
         match fed {
-            PinEvent::Took(latest) => self.groups.took(latest),
-            PinEvent::Statuses(pin_statuses) => self.groups.statuses_changed(pin_statuses),
+            FeedItem::Took(latest) => self.groups.took(latest),
+            FeedItem::Standings(standings) => self.groups.standings_changed(standings),
+            _ => return,
         }
         self.perform();
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use control_plane_runtime::Runtime;
 use futures::future::join_all;
-use plugin_sdk::{Actuation, BoxError, PinEvent, PinStatus, RehearsedRollouts};
+use plugin_sdk::{Actuation, BoxError, FeedItem, RehearsedRollouts, Standing};
 use prodspec_model::{AssetId, Incarnation};
 
 use super::{
@@ -50,21 +50,22 @@ impl<R: Runtime> Rehearsal<R> {
         self.groups.as_ref().map(Groups::views).unwrap_or_default()
     }
 
-    async fn take(&mut self, event: PinEvent) -> Result<(), BoxError> {
-        if let PinEvent::Took(latest) = &event {
+    async fn take(&mut self, item: FeedItem) -> Result<(), BoxError> {
+        if let FeedItem::Took(latest) = &item {
             // The incarnation may be hypothetical, and not in the store.
             self.at_hand.add(latest.clone());
         }
-        match (event, &mut self.groups) {
-            (PinEvent::Took(latest), None) => self.latest = Some(latest),
-            (PinEvent::Took(latest), Some(groups)) => groups.took(latest),
-            (PinEvent::Statuses(pins), None) => self.begin(pins).await?,
-            (PinEvent::Statuses(pins), Some(groups)) => groups.statuses_changed(pins),
+        match (item, &mut self.groups) {
+            (FeedItem::Took(latest), None) => self.latest = Some(latest),
+            (FeedItem::Took(latest), Some(groups)) => groups.took(latest),
+            (FeedItem::Standings(pins), None) => self.begin(pins).await?,
+            (FeedItem::Standings(pins), Some(groups)) => groups.standings_changed(pins),
+            _ => {}
         }
         Ok(())
     }
 
-    async fn begin(&mut self, pins: Vec<(AssetId, PinStatus)>) -> Result<(), BoxError> {
+    async fn begin(&mut self, pins: Vec<(AssetId, Standing)>) -> Result<(), BoxError> {
         let Some(latest) = self.latest.take() else {
             return Ok(());
         };
@@ -120,9 +121,9 @@ impl<R: Runtime> Rehearsal<R> {
 
 #[async_trait]
 impl<R: Runtime> RehearsedRollouts for Rehearsal<R> {
-    async fn steps(&mut self, events: Vec<PinEvent>) -> Result<Vec<Actuation<()>>, BoxError> {
-        for event in events {
-            self.take(event).await?;
+    async fn steps(&mut self, items: Vec<FeedItem>) -> Result<Vec<Actuation<()>>, BoxError> {
+        for item in items {
+            self.take(item).await?;
         }
         let (mut steps, mut still) = (Vec::new(), 0);
         loop {

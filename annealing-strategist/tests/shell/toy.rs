@@ -12,9 +12,11 @@ use control_plane_store::{
     record,
     records::GroupHead,
 };
-use futures::{StreamExt, channel::mpsc, stream::BoxStream};
+use futures::channel::mpsc;
 use jiff::Timestamp;
-use plugin_sdk::{Actuation, Actuator, BoxError, Cause, Pin, PinEvent, PinStatus, SyncState};
+use plugin_sdk::{
+    Actuation, Actuator, BoxError, Cause, Enforcement, Feed, FeedItem, Pin, Standing, SyncState,
+};
 use prodspec_model::{
     Asset, AssetId, Digest, Incarnation, IncarnationNo, PartitionId, Snapshot,
     addons::RolloutPolicyRef, incarnation::Header,
@@ -41,7 +43,7 @@ pub(crate) struct Pins {
     pub sealed: Option<Head>,
     pub heads: BTreeMap<AssetId, Incarnation>,
     pub pins: BTreeMap<AssetId, Pin>,
-    pub followers: Vec<mpsc::UnboundedSender<PinEvent>>,
+    pub followers: Vec<mpsc::UnboundedSender<FeedItem>>,
     /// The number of moves of each asset's pin to each incarnation.
     pub moved: BTreeMap<(AssetId, IncarnationNo), u32>,
 }
@@ -77,25 +79,21 @@ impl Pins {
         self.at(id)?.asset(id).map(|asset| asset.digest())
     }
 
-    pub(crate) fn pin_status(&self, id: &AssetId) -> PinStatus {
+    pub(crate) fn standing(&self, id: &AssetId) -> Standing {
         let pin = self.pins.get(id).copied();
-        PinStatus {
-            pin: pin.unwrap_or(Pin::Default),
-            content: self.content(id),
-            state: SyncState::InSync {
-                since: Timestamp::UNIX_EPOCH,
-            },
-        }
+        let since = Timestamp::UNIX_EPOCH;
+        let state = SyncState::InSync { since };
+        Standing::at(pin.unwrap_or(Pin::Default), self.content(id), state)
     }
 
-    pub(crate) fn tell(&mut self, feed: &PinEvent) {
+    pub(crate) fn tell(&mut self, feed: &FeedItem) {
         self.followers
             .retain(|follower| follower.unbounded_send(feed.clone()).is_ok());
     }
 
     pub(crate) fn tell_standing(&mut self, id: &AssetId) {
-        let pin_status = self.pin_status(id);
-        self.tell(&PinEvent::Statuses(vec![(id.clone(), pin_status)]));
+        let standing = self.standing(id);
+        self.tell(&FeedItem::Standings(vec![(id.clone(), standing)]));
     }
 
     /// R17: governed assets keep their content during `change`.
@@ -120,7 +118,7 @@ impl Pins {
     pub(crate) fn publish(&mut self, newer: Incarnation) {
         let took = newer.clone();
         self.keeping(|pins| drop(pins.all.insert(newer.no(), newer)));
-        self.tell(&PinEvent::Took(took));
+        self.tell(&FeedItem::Took(took));
     }
 
     pub(crate) fn move_pin(&mut self, id: &AssetId, to: Pin<Incarnation>) {
@@ -165,21 +163,24 @@ impl Actuator for Toy {
         }
         Ok(())
     }
+}
 
-    fn pin_events(&self) -> BoxStream<'static, PinEvent> {
+impl Enforcement for Toy {
+    /// A feed that reports all pins, whether its reader follows them or not.
+    fn feed(&self) -> Feed {
         let mut state = self.state.lock().unwrap();
         let (sender, feed) = mpsc::unbounded();
         let pins: Vec<AssetId> = state.pins.keys().cloned().collect();
-        let pins = pins.iter().map(|id| (id.clone(), state.pin_status(id)));
+        let pins = pins.iter().map(|id| (id.clone(), state.standing(id)));
         let first = [
-            PinEvent::Took(state.latest().clone()),
-            PinEvent::Statuses(pins.collect()),
+            FeedItem::Took(state.latest().clone()),
+            FeedItem::Standings(pins.collect()),
         ];
         for item in first {
             sender.unbounded_send(item).unwrap();
         }
         state.followers.push(sender);
-        feed.boxed()
+        Feed::new(feed, drop)
     }
 }
 

@@ -1,7 +1,6 @@
 //! Workflows of which nothing new begins: what is live goes on, and what is started meanwhile waits.
 
-use control_plane_store::records::By;
-use plugin_sdk::{Now, workflow::WorkflowName};
+use plugin_sdk::{By, Now, workflow::WorkflowName};
 
 use super::{
     Lane,

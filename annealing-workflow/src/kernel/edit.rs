@@ -1,17 +1,17 @@
 //! Edits of intent that answers ask for: made once under an id of the step, and waited for until production has them.
 
-use control_plane_store::records::Holder;
 use plugin_sdk::{
-    ChangeId, Mono, Now,
+    ChangeId, Holder, Mono, Now,
     operation::{Answer, Power, SourceEdit},
     plugin,
+    port::{HeldEdit, Made, SettleRequest, Settlement},
     workflow::{MachineName, StateName},
 };
 use prodspec_model::{AssetId, Digest};
 
 use super::{
     Bug, DISPATCH, Lane,
-    event::{Call, CallNo, Effects, Made, PreparedEdit, SettleRequest, Settlement},
+    event::{Call, CallNo, Effects, PreparedEdit},
     packed::Kept,
     state::{Execution, Phase, Step, StepId, Why},
     text::{cut, cut_one_of},
@@ -376,10 +376,16 @@ impl Lane {
 }
 
 fn prepared(execution: &Execution, edit: &StepEdit) -> PreparedEdit {
+    let by = execution.live.origin.by.clone();
+    let mut held = HeldEdit::new(edit.id.clone(), holder(&execution.id), by);
+    held.edits = edit.edits.clone();
+    held.pauses = edit.pauses.clone();
+    held.lenient = edit.lenient;
+    held.blast_radius = edit.blast_radius;
+    held.turndown = edit.turndown;
     PreparedEdit {
-        holder: holder(&execution.id),
-        by: execution.live.origin.by.clone(),
-        edit: edit.clone(),
+        edit: held,
+        starts: edit.starts.clone(),
     }
 }
 

@@ -2,18 +2,18 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use control_plane_store::records::{By, Holder};
 use jiff::Timestamp;
 use plugin_sdk::{
-    ChangeId, Dispatch, DispatchRequest, Mono, Standing,
+    By, Dispatch, DispatchRequest, Follow, Holder, Mono, Standing,
     operation::{
         AssetRun, EffectKey, ExecutionId, Fence, Join, Probed, Ran, Requirement, SourceEdit, Start,
         StartCause,
     },
     plugin,
+    port::{HeldEdit, Made, SettleRequest, Settlement},
     workflow::{MachineName, WorkflowName},
 };
-use prodspec_model::{AssetId, Digest, Incarnation, IncarnationNo, snapshot::Change};
+use prodspec_model::{AssetId, Digest, Incarnation, IncarnationNo};
 use serde_json::{Map, Value};
 
 use super::{
@@ -29,7 +29,7 @@ use crate::{
     query::{ExecutionPage, ExecutionQuery},
     record::{
         AnswerRecord, Changed, DrainRecord, Ended, Entry, InboxId, KeyRecord, LaneRecord, Live,
-        LogRecord, Output, RateRecord, StepEdit, StepRecord, Subject,
+        LogRecord, Output, RateRecord, StepRecord, Subject,
     },
     view::{self, Execution},
     watch::{WatchRecord, WatchedRecord},
@@ -252,46 +252,10 @@ pub enum Call {
 /// Changes of intent of a step, as they are stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PreparedEdit {
-    /// The program that holds the fields until the execution has ended.
-    pub holder: Holder,
-    /// Who asked for the execution, for the history of the source.
-    pub by: By,
-    /// The edits and pauses, with their id and limits.
-    pub edit: StepEdit,
-}
-
-/// An edit that was made, and whose assets are waited for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SettleRequest {
-    /// The id of the edit.
-    pub change: ChangeId,
-    /// The assets that it has changed.
-    pub assets: Box<[AssetId]>,
-}
-
-/// An edit that was made.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Made {
-    /// The assets that it changes.
-    pub assets: Vec<AssetId>,
-    /// What the edit alone changes, from what the sources made before it. Empty: this is not known.
-    pub changes: Vec<Change>,
-    /// The fields that a lenient edit has left alone, in words.
-    pub left_alone: Vec<String>,
-    /// The newest incarnation that was sealed when the edit was made. The lane may not have taken it yet. 0: not known.
-    pub sealed: IncarnationNo,
-}
-
-/// How an edit has settled.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Settlement {
-    /// Each asset that it changed was found in sync.
-    Done,
-    /// A field was set by another program or a person before that.
-    Overwritten(String),
-    /// A rollout that carried it went back or stopped.
-    RolledBack(String),
+    /// The edit, as the port to intent takes it.
+    pub edit: HeldEdit,
+    /// The executions to start when the edit is made.
+    pub starts: Vec<Start>,
 }
 
 /// The call of a function.
@@ -337,8 +301,8 @@ pub struct Effects {
     pub urgent: bool,
     /// Calls that the shell makes when `commit` is durable.
     pub calls: Vec<Call>,
-    /// Assets whose standings the kernel is to be told from now on (`true`), or not any more.
-    pub follow: Vec<(AssetId, bool)>,
+    /// Assets to follow, or not any more, in this order.
+    pub follow: Vec<Follow>,
     /// Answers to give when everything up to here is durable.
     pub replies: Vec<(ReplyNo, Reply)>,
     /// Executions that ended in this step.

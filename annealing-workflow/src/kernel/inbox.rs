@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use control_plane_store::records::By;
 use jiff::Timestamp;
-use plugin_sdk::Now;
+use plugin_sdk::{By, Now};
 
 use super::{
     CommitNo, Lane,

@@ -77,8 +77,7 @@ use self::{
 pub use self::{
     asked::Asked,
     event::{
-        Call, CallNo, Command, CommitNo, Effects, Event, Made, PreparedEdit, Record, Reply,
-        ReplyNo, Run, SettleRequest, Settlement,
+        Call, CallNo, Command, CommitNo, Effects, Event, PreparedEdit, Record, Reply, ReplyNo, Run,
     },
     intended::{Intended, ScheduleWord},
     recover::{Aside, Recovered, RecoveredExecution},

@@ -1,8 +1,7 @@
 //! Runs of operations.
 
-use control_plane_store::records::By;
 use plugin_sdk::{
-    Now,
+    By, Now,
     operation::{Start, StartCause},
 };
 use prodspec_model::operation::History;

@@ -1,7 +1,6 @@
 //! Restarts of executions that have ended: they are live again.
 
-use control_plane_store::records::By;
-use plugin_sdk::{Now, operation::StartCause, workflow::MachineName};
+use plugin_sdk::{By, Now, operation::StartCause, workflow::MachineName};
 
 use super::{
     Lane,

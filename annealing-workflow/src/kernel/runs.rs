@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use control_plane_store::records::By;
 use jiff::Timestamp;
 use plugin_sdk::{
-    Now,
+    By, Now,
     operation::{AssetRun, ExecutionId, Join, RunEnd},
     workflow::WorkflowName,
 };

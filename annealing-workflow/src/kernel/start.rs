@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use control_plane_store::records::By;
 use plugin_sdk::{
-    Now,
+    By, Now,
     operation::{AssetRun, ExecutionId, KeyIdentity, Start, StartCause},
     workflow::{StateName, WorkflowName},
 };

@@ -1,6 +1,6 @@
 //! Texts of functions and people, cut to a length that every record has room for.
 
-use control_plane_store::records::By;
+use plugin_sdk::By;
 
 /// Maximum length in bytes of a text that a record holds.
 const LENGTH: usize = 4 * 1024;

@@ -1,8 +1,7 @@
 //! Transitions of machines, and ends of executions.
 
-use control_plane_store::records::By;
 use jiff::Timestamp;
-use plugin_sdk::{Now, operation::StartCause, workflow::StateName};
+use plugin_sdk::{By, Now, operation::StartCause, workflow::StateName};
 
 use super::{
     Bug, CommitNo, Lane, RECENT,

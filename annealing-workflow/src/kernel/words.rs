@@ -1,8 +1,7 @@
 //! Words of people and programs for live executions.
 
-use control_plane_store::records::By;
 use plugin_sdk::{
-    Now,
+    By, Now,
     operation::ExecutionId,
     workflow::{MachineName, StateName, Task},
 };

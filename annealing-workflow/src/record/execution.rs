@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use control_plane_store::{Record, records::By};
+use control_plane_store::Record;
 use jiff::Timestamp;
 use plugin_sdk::{
-    Claim,
+    By, Claim,
     operation::{EffectKey, ExecutionId, KeyIdentity, StartCause},
     workflow::{MachineName, StateName},
 };

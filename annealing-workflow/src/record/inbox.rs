@@ -2,9 +2,9 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use control_plane_store::{BatchId, Record, records::By};
+use control_plane_store::{BatchId, Record};
 use jiff::Timestamp;
-use plugin_sdk::operation::ExecutionId;
+use plugin_sdk::{By, operation::ExecutionId};
 use serde::{Deserialize, Serialize};
 
 use crate::definition::Outcome;

@@ -1,8 +1,9 @@
 //! The log of an execution: what happened, in order, for people.
 
-use control_plane_store::{Record, records::By};
+use control_plane_store::Record;
 use jiff::Timestamp;
 use plugin_sdk::{
+    By,
     operation::ExecutionId,
     workflow::{MachineName, StateName},
 };

@@ -35,9 +35,10 @@ mod tests;
 use std::sync::Arc;
 
 use control_plane_runtime::StoredWait;
-use control_plane_store::{Record as StoreRecord, records::By};
+use control_plane_store::Record as StoreRecord;
 use jiff::Timestamp;
 use plugin_sdk::{
+    By,
     operation::{AssetRun, ExecutionId},
     workflow::WorkflowName,
 };

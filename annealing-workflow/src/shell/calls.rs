@@ -18,17 +18,16 @@ use futures::{
     future::{AbortHandle, BoxFuture, abortable},
 };
 use plugin_sdk::{
-    DispatchRequest, Enforcement, Mono,
+    DispatchRequest, Edits, Enforcement, Mono,
     operation::{EffectKey, Probed, Ran, Start},
-    plugin, with_causes,
+    plugin,
+    port::{SettleEnds, WaitNo},
+    with_causes,
 };
 use prodspec_model::{Incarnation, IncarnationNo};
 
 use super::{Input, build::Workflows, recover::load_key, request};
-use crate::{
-    intent::{Intent, SettleEnds},
-    kernel::{Call, CallNo, Event, Run},
-};
+use crate::kernel::{Call, CallNo, Event, Run};
 
 /// Longest time for which a call should keep the loop, if it says that it answers from memory.
 const IN_MEMORY: Duration = Duration::from_millis(100);
@@ -44,7 +43,7 @@ pub(super) struct Calls<R> {
     leased: Leased,
     /// Hands the ends of waits for production to the loop.
     pub(super) settled: SettleEnds,
-    pub(super) intent: Option<Arc<dyn Intent>>,
+    pub(super) edits: Option<Arc<dyn Edits>>,
     latest: Incarnation,
     /// Older incarnations that calls in flight read.
     older: BTreeMap<IncarnationNo, Incarnation>,
@@ -68,13 +67,14 @@ impl<R: Runtime> Calls<R> {
         workflows: Arc<Workflows<R>>,
         enforcement: Arc<dyn Enforcement>,
         sender: UnboundedSender<Input>,
-        intent: Option<Arc<dyn Intent>>,
+        edits: Option<Arc<dyn Edits>>,
         latest: Incarnation,
     ) -> Self {
         let told = sender.clone();
-        let settled = move |wait, end| {
+        let settled = move |wait: WaitNo, end| {
+            let settled = Event::Settled(CallNo(wait.0), end);
             // The ownership may have ended meanwhile.
-            let _ = told.unbounded_send(Input::Answered(Event::Settled(wait, end)));
+            let _ = told.unbounded_send(Input::Answered(settled));
         };
         Self {
             settled: SettleEnds::new(settled),
@@ -82,7 +82,7 @@ impl<R: Runtime> Calls<R> {
             workflows,
             enforcement,
             sender,
-            intent,
+            edits,
             latest,
             older: BTreeMap::new(),
             in_flight: BTreeMap::new(),

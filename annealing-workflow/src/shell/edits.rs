@@ -3,9 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use control_plane_runtime::{Runtime, catch_panic};
-use control_plane_store::{record, records::Holder};
+use control_plane_store::record;
 use futures::channel::mpsc::UnboundedSender;
-use plugin_sdk::{plugin, with_causes};
+use plugin_sdk::{
+    Edits, Holder, plugin,
+    port::{SettleReply, SettleRequest, WaitNo},
+    with_causes,
+};
 
 use super::{
     Input,
@@ -13,8 +17,7 @@ use super::{
     calls::{Calls, tell_keys},
 };
 use crate::{
-    intent::{Intent, SettleReply},
-    kernel::{CallNo, Event, HOLDER, PreparedEdit, SettleRequest},
+    kernel::{CallNo, Event, HOLDER, PreparedEdit},
     record::Live,
 };
 
@@ -22,21 +25,21 @@ use crate::{
 const RELEASE_AGAIN: Duration = Duration::from_secs(5);
 
 /// Why an edit is not made without the port to intent.
-const NO_INTENT: &str =
-    "these workflows are attached without a port to intent; attach them with `.with_intent(..)`";
+const NO_EDITS: &str =
+    "these workflows are attached without a port to intent; attach them with `.with_edits(..)`";
 
 impl<R: Runtime> Calls<R> {
     pub(super) fn edit(&mut self, no: CallNo, edit: PreparedEdit) {
-        let intent = self.intent.clone();
+        let edits = self.edits.clone();
         let (workflows, sender) = self.keys();
         let made = self.task(no, async move {
-            let mut answer = match intent {
-                Some(intent) => intent.edit(&edit).await,
-                None => Err(plugin::Error::permanent(NO_INTENT)),
+            let mut answer = match edits {
+                Some(edits) => edits.edit(&edit.edit).await,
+                None => Err(plugin::Error::permanent(NO_EDITS)),
             };
             // What starts with the edit may have been started long ago, under a key that only the store knows.
             if answer.is_ok()
-                && let Err(error) = tell_keys(&workflows, &sender, &edit.edit.starts).await
+                && let Err(error) = tell_keys(&workflows, &sender, &edit.starts).await
             {
                 answer = Err(plugin::Error::transient(with_causes(&error)));
             }
@@ -47,11 +50,11 @@ impl<R: Runtime> Calls<R> {
 
     /// Hands a wait to the port, which tells its end to the loop. Until then only the kernel knows that it is under way.
     pub(super) fn settle(&self, no: CallNo, request: SettleRequest) {
-        let reply = SettleReply::new(no, self.settled.clone());
-        let Some(intent) = &self.intent else {
-            return reply.settled(Err(plugin::Error::permanent(NO_INTENT)));
+        let reply = SettleReply::new(WaitNo(no.0), self.settled.clone());
+        let Some(edits) = &self.edits else {
+            return reply.settled(Err(plugin::Error::permanent(NO_EDITS)));
         };
-        if let Err(panic) = catch_panic(|| intent.settle(request, reply)) {
+        if let Err(panic) = catch_panic(|| edits.settle(request, reply)) {
             let partition = &self.workflows.partition;
             tracing::error!(%partition, %panic, "the port to intent has panicked; the step waits for production again");
         }
@@ -74,11 +77,11 @@ impl<R: Runtime> Calls<R> {
     }
 
     fn releasing(&self) -> Option<Releasing<R>> {
-        let intent = self.intent.clone()?;
+        let edits = self.edits.clone()?;
         let (workflows, sender) = self.keys();
         Some(Releasing {
             workflows,
-            intent,
+            edits,
             sender,
         })
     }
@@ -87,7 +90,7 @@ impl<R: Runtime> Calls<R> {
 /// Gives up fields, until the ownership ends.
 struct Releasing<R> {
     workflows: Arc<Workflows<R>>,
-    intent: Arc<dyn Intent>,
+    edits: Arc<dyn Edits>,
     sender: UnboundedSender<Input>,
 }
 
@@ -98,7 +101,7 @@ impl<R: Runtime> Releasing<R> {
         loop {
             match live {
                 Some(true) => return,
-                Some(false) => match self.intent.release(holder).await {
+                Some(false) => match self.edits.release(holder).await {
                     Ok(()) => return,
                     Err(error) => {
                         let partition = &self.workflows.partition;
@@ -116,7 +119,7 @@ impl<R: Runtime> Releasing<R> {
 
     async fn release_ended(&self) {
         let holders = loop {
-            match self.intent.holders().await {
+            match self.edits.holders().await {
                 Ok(holders) => break holders,
                 Err(error) => {
                     let partition = &self.workflows.partition;
@@ -158,10 +161,10 @@ impl<R: Runtime> Workflows<R> {
 impl<R> Calls<R> {
     /// Tells the port that the end of a wait does not count any more.
     pub(super) fn forget(&self, no: CallNo) {
-        let Some(intent) = &self.intent else {
+        let Some(edits) = &self.edits else {
             return;
         };
-        if let Err(panic) = catch_panic(|| intent.forget(no)) {
+        if let Err(panic) = catch_panic(|| edits.forget(WaitNo(no.0))) {
             let partition = &self.workflows.partition;
             tracing::error!(%partition, %panic, "the port to intent has panicked; it may keep a wait that is over");
         }

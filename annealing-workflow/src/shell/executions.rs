@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use control_plane_runtime::Runtime;
-use control_plane_store::records::By;
 use plugin_sdk::{
+    By,
     operation::{AssetRun, AssetRuns, ExecutionId, Join, Runs},
     plugin, with_causes,
     workflow::WorkflowName,

@@ -6,12 +6,10 @@ use std::{
 };
 
 use control_plane_runtime::{Runtime, timeout_at};
-use control_plane_store::{
-    record::{self, Rewrites},
-    records::By,
-};
+use control_plane_store::record::{self, Rewrites};
 use futures::channel::{mpsc::UnboundedSender, oneshot};
 use plugin_sdk::{
+    By,
     operation::{AssetRun, ExecutionId, Join, Runs, Start, StartCause},
     with_causes,
     workflow::{MachineName, WorkflowName},

@@ -3,10 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use control_plane_runtime::{Runtime, timeout_at};
-use control_plane_store::{Error, record, records::By};
+use control_plane_store::{Error, record};
 use futures::{StreamExt, channel::mpsc::UnboundedSender, future};
 use plugin_sdk::{
-    BoxError, Mono,
+    BoxError, By, Mono,
     operation::{ExecutionId, Start, StartCause},
     with_causes,
 };

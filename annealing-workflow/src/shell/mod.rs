@@ -33,14 +33,14 @@ mod tests;
 use std::sync::Arc;
 
 use control_plane_runtime::{Outage, Runtime};
-use control_plane_store::{Version, journal::Journal, owner, record::Rewrites, records::By};
+use control_plane_store::{Version, journal::Journal, owner, record::Rewrites};
 use futures::{
     FutureExt, StreamExt,
     channel::mpsc::{self, UnboundedReceiver, UnboundedSender},
     future::Either,
 };
 use plugin_sdk::{
-    BoxError, Enforcement, Feed, FeedItem, FencingToken, Mono,
+    BoxError, By, Edits, Enforcement, Feed, FeedItem, FencingToken, Mono,
     operation::{ExecutionId, KeyIdentity},
     with_causes,
 };
@@ -63,7 +63,6 @@ use self::{
     survived::Survives,
 };
 use crate::{
-    intent::Intent,
     kernel::{Command, Event, Recovered, Reply},
     record::{Ended, KeyRecord, ListenerRecord},
 };
@@ -97,7 +96,7 @@ pub struct Attached<R> {
     pub(crate) inputs: UnboundedReceiver<Input>,
     pub(crate) sender: UnboundedSender<Input>,
     pub(crate) trouble: Trouble,
-    pub(crate) intent: Option<Arc<dyn Intent>>,
+    pub(crate) edits: Option<Arc<dyn Edits>>,
     pub(crate) rewrites: Rewrites,
 }
 
@@ -125,7 +124,7 @@ impl<R: Runtime> Workflows<R> {
             inputs,
             sender,
             trouble,
-            intent: None,
+            edits: None,
             rewrites,
         };
         (attached, handle)
@@ -135,8 +134,8 @@ impl<R: Runtime> Workflows<R> {
 impl<R: Runtime> Attached<R> {
     /// Sets the port to intent, through which steps edit sources. Without it, an answer with edits is a failure.
     #[must_use]
-    pub fn with_intent(mut self, intent: Arc<dyn Intent>) -> Self {
-        self.intent = Some(intent);
+    pub fn with_edits(mut self, edits: Arc<dyn Edits>) -> Self {
+        self.edits = Some(edits);
         self
     }
 
@@ -150,7 +149,7 @@ impl<R: Runtime> Attached<R> {
             inputs,
             sender,
             trouble,
-            intent,
+            edits,
             rewrites,
         } = self;
         let mut feed = enforcement.feed();
@@ -164,7 +163,7 @@ impl<R: Runtime> Attached<R> {
             workflows.clone(),
             enforcement,
             sender.clone(),
-            intent,
+            edits,
             latest,
         );
         calls.release_ended();

@@ -10,7 +10,7 @@ use control_plane_store::{
 use futures::{StreamExt, future::join_all};
 use jiff::Timestamp;
 use plugin_sdk::{
-    Diff, Enforcement, FeedItem, IncarnationReader, Mono, Standing, SyncState,
+    Diff, Enforcement, FeedItem, Follow, IncarnationReader, Mono, Relation, Standing, SyncState,
     operation::{FunctionRequest, Limit, Required, Requirement},
     plugin, with_causes,
 };
@@ -200,10 +200,8 @@ async fn with_standings<R: Runtime>(
 }
 
 fn state(standing: &Standing) -> Option<SyncState> {
-    match standing {
-        Standing::Enforced(enforced) => Some(enforced.state.clone()),
-        _ => None,
-    }
+    let enforced = standing.relation == Relation::Enforced;
+    enforced.then(|| standing.state.clone())
 }
 
 /// The present standings of assets. `None`: the ownership has ended.
@@ -213,7 +211,7 @@ async fn standings(
 ) -> Option<BTreeMap<AssetId, Standing>> {
     let mut feed = enforcement.feed();
     let count = wanted.len();
-    feed.follow(wanted);
+    feed.follow(Follow::Assets(wanted));
     let mut told = BTreeMap::new();
     while told.len() < count {
         if let FeedItem::Standings(some) = feed.next().await? {

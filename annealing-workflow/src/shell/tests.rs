@@ -21,10 +21,10 @@ use std::{
 };
 
 use control_plane_runtime::TokioRuntime;
-use control_plane_store::{Batch, MemoryStore, Store, owner, records::By};
+use control_plane_store::{Batch, MemoryStore, Store, owner};
 use futures::{StreamExt, channel::mpsc, stream};
 use plugin_sdk::{
-    Enforced, Enforcement, Feed, FeedItem, FencingToken, Guard, Mono, Standing, SyncState,
+    By, Enforcement, Feed, FeedItem, FencingToken, Follow, Guard, Mono, Pin, Standing, SyncState,
     operation::{
         Answer, EffectKey, FunctionInfo, FunctionRequest, Ran, Repeat, Requirement, Start, from_fn,
     },
@@ -56,11 +56,11 @@ impl Enforcement for AlwaysFresh {
             FeedItem::Lease(Mono(u64::MAX)),
             FeedItem::Took(testing::incarnation(1, assets)),
         ];
-        let follow = move |assets: Vec<prodspec_model::AssetId>, _| {
-            let state = SyncState::InSync {
-                since: testing::NOW,
-            };
-            let standing = Standing::Enforced(Enforced::new(Digest([7; 32]), state));
+        let follow = move |what| {
+            let Follow::Assets(assets) = what else { return };
+            let since = testing::NOW;
+            let state = SyncState::InSync { since };
+            let standing = Standing::at(Pin::Default, Some(Digest([7; 32])), state);
             let told = assets.into_iter().map(|asset| (asset, standing.clone()));
             drop(sender.unbounded_send(FeedItem::Standings(told.collect())));
         };

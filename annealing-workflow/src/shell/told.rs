@@ -1,8 +1,7 @@
 //! Words for what starts executions: schedules, watches and workflows.
 
 use control_plane_runtime::Runtime;
-use control_plane_store::records::By;
-use plugin_sdk::{operation::ExecutionId, workflow::WorkflowName};
+use plugin_sdk::{By, operation::ExecutionId, workflow::WorkflowName};
 use prodspec_model::AssetId;
 
 use super::{AskError, Handle};

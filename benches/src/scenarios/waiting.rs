@@ -16,15 +16,16 @@ use control_plane::{
     By,
     prelude::{AssetId, BoxError, FieldEdit, plugin},
     runtime::TokioRuntime,
-    store::{Batch, Store, records::Holder},
+    sdk::{
+        Edits, Holder,
+        port::{HeldEdit, Made, SettleReply, SettleRequest, WaitNo},
+    },
+    store::{Batch, Store},
     workflow::{
         Answer, FunctionInfo, FunctionRequest, Machine, Power, Repeat, Start, Workflow, any,
         from_fn, is,
     },
-    workflows::{
-        Handle, WorkflowsBuilder,
-        intent::{CallNo, Intent, Made, PreparedEdit, SettleReply, SettleRequest},
-    },
+    workflows::{Handle, WorkflowsBuilder},
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::sync::oneshot;
@@ -98,8 +99,8 @@ fn lock<T>(waits: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[async_trait]
-impl Intent for Never {
-    async fn edit(&self, _: &PreparedEdit) -> Result<Made, plugin::Error> {
+impl Edits for Never {
+    async fn edit(&self, _: &HeldEdit) -> Result<Made, plugin::Error> {
         let asset = AssetId::new("job/eu");
         let asset = asset.map_err(|error| plugin::Error::permanent(error.to_string()))?;
         Ok(Made {
@@ -112,7 +113,7 @@ impl Intent for Never {
         lock(&self.0).insert(reply);
     }
 
-    fn forget(&self, wait: CallNo) {
+    fn forget(&self, wait: WaitNo) {
         lock(&self.0).remove(&wait);
     }
 
@@ -172,22 +173,22 @@ pub(super) async fn start(handle: &Handle<TokioRuntime>, what: For, n: usize) ->
 }
 
 /// A lane with the workflows that wait.
-async fn lane_of(store: Arc<dyn Store>, intent: Arc<Never>) -> Result<Lane, Error> {
+async fn lane_of(store: Arc<dyn Store>, edits: Arc<Never>) -> Result<Lane, Error> {
     let (runtime, owned) = (TokioRuntime::current(), Owned::empty()?);
-    lane::run_on(runtime, store, &owned, Some(intent), workflows).await
+    lane::run_on(runtime, store, &owned, Some(edits), workflows).await
 }
 
 fn ours(n: usize) -> Result<Vec<Sample>, Error> {
     let dir = tempfile::tempdir()?;
     runtime()?.block_on(async {
-        let intent = Arc::new(Never::default());
+        let edits = Arc::new(Never::default());
         let store = lane::sqlite(dir.path())?;
         let (rows, size) = CACHED;
         for row in 0..rows {
             let batch = Batch::new().put(format!("cached/{row}"), vec![0; size]);
             store.commit(batch).await?;
         }
-        let lane = lane_of(store, intent.clone()).await?;
+        let lane = lane_of(store, edits.clone()).await?;
         for what in For::ALL {
             start(&lane.handle, what, WARM).await?;
         }
@@ -198,7 +199,7 @@ fn ours(n: usize) -> Result<Vec<Sample>, Error> {
             for begun in (0..each).step_by(LAG) {
                 start(&lane.handle, what, LAG.min(each - begun)).await?;
                 let waits = WARM + (begun + LAG).min(each);
-                while matches!(what, For::Assets) && intent.waits() < waits {
+                while matches!(what, For::Assets) && edits.waits() < waits {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
             }

@@ -15,11 +15,11 @@ use std::{sync::Arc, time::Duration};
 use control_plane_runtime::{Runtime, timeout_at};
 use control_plane_store::{
     Batch, CommitError, Store, Version, owner,
-    records::{ChangeRecord, HeldField, Holder, Ledger},
+    records::{ChangeRecord, HeldField, Ledger},
 };
 use jiff::Timestamp;
 use plugin_sdk::{
-    ChangeId, EditError, FencingToken, Problem, Problems, Proposal, Reading, SourceChange,
+    ChangeId, EditError, FencingToken, Holder, Problem, Problems, Proposal, Reading, SourceChange,
     with_causes,
 };
 use prodspec_gen::{Pipeline, Trial, pipeline::Editable};

@@ -9,9 +9,9 @@ use std::{
 use control_plane_runtime::Runtime;
 use control_plane_store::{
     Batch,
-    records::{HeldField, Holder, Ledger, Overwritten},
+    records::{HeldField, Ledger, Overwritten},
 };
-use plugin_sdk::with_causes;
+use plugin_sdk::{Holder, with_causes};
 use prodspec_model::{Revision, SourceName};
 use tokio::sync::watch;
 

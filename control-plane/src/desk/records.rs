@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use control_plane_store::{
     Batch, Store,
     record::{self, Rewrites},
-    records::{ChangeRecord, HeldField, Holder, Ledger},
+    records::{ChangeRecord, HeldField, Ledger},
 };
 use jiff::{SignedDuration, Timestamp};
-use plugin_sdk::{ChangeId, FieldEdit, SourceChange};
+use plugin_sdk::{ChangeId, FieldEdit, Holder, SourceChange};
 use prodspec_model::{AssetId, PartitionId, Revision, SourceName};
 
 /// Time for which a change is known after it was made.

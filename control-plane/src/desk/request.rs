@@ -1,10 +1,7 @@
 //! The edit that a program asks for.
 
-use control_plane_store::{
-    BatchId,
-    records::{By, Holder},
-};
-use plugin_sdk::{ChangeId, FieldEdit};
+use control_plane_store::BatchId;
+use plugin_sdk::{By, ChangeId, FieldEdit, Holder};
 use prodspec_model::{Asset, Message as _, SourceName, addons::Turndown, snapshot::Change};
 
 use super::EditRefused;

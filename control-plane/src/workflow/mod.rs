@@ -81,7 +81,7 @@ async fn while_owner<R: Runtime>(
             settled::Waits::start(&shared, &enforcement),
         ));
         shared.lanes.executions.set(Some(handle));
-        match attached.with_intent(intent).run().await {
+        match attached.with_edits(intent).run().await {
             End::Drained => return,
             _ => shared.runtime.sleep(AGAIN).await,
         }

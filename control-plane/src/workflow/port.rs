@@ -7,12 +7,14 @@ use std::{
 };
 
 use annealing_enforcer::Handle as Enforcer;
-use annealing_workflow::intent::{CallNo, Intent, Made, PreparedEdit, SettleReply, SettleRequest};
 use async_trait::async_trait;
 use control_plane_runtime::Runtime;
-use control_plane_store::records::{By, Holder};
 use plugin_sdk::{
-    BoxError, ChangeId, Problems, operation::SourceEdit as Edit, plugin, with_causes,
+    BoxError, By, ChangeId, Edits, Holder, Problems,
+    operation::SourceEdit as Edit,
+    plugin,
+    port::{HeldEdit, Made, SettleReply, SettleRequest, WaitNo},
+    with_causes,
 };
 use prodspec_model::Digest;
 
@@ -68,13 +70,13 @@ impl Begun {
 }
 
 #[async_trait]
-impl<R: Runtime> Intent for Port<R> {
-    async fn edit(&self, prepared: &PreparedEdit) -> Result<Made, plugin::Error> {
-        let made = match prepared.edit.edits.first() {
+impl<R: Runtime> Edits for Port<R> {
+    async fn edit(&self, prepared: &HeldEdit) -> Result<Made, plugin::Error> {
+        let made = match prepared.edits.first() {
             Some(first) => self.edit_source(first.source.0.as_ref(), prepared).await?,
             None => Made::default(),
         };
-        for pause in &prepared.edit.pauses {
+        for pause in &prepared.pauses {
             let by = By::new(prepared.holder.to_string(), pause.why.clone());
             let scope = crate::PauseScope::Asset(pause.asset.clone());
             let paused = self.enforcer.tell(annealing_enforcer::Command::Pause {
@@ -99,7 +101,7 @@ impl<R: Runtime> Intent for Port<R> {
         self.waits.settle(request, begun, reply);
     }
 
-    fn forget(&self, wait: CallNo) {
+    fn forget(&self, wait: WaitNo) {
         self.waits.forget(wait);
     }
 
@@ -119,25 +121,21 @@ impl<R: Runtime> Port<R> {
         self.shared.desk.borrow().clone().ok_or_else(ended)
     }
 
-    async fn edit_source(
-        &self,
-        source: &str,
-        prepared: &PreparedEdit,
-    ) -> Result<Made, plugin::Error> {
+    async fn edit_source(&self, source: &str, prepared: &HeldEdit) -> Result<Made, plugin::Error> {
         let desk = self.desk()?;
         let mut edit = SourceEdit::new(source, prepared.by.clone())
             .held_by(prepared.holder.clone())
-            .turndown(prepared.edit.turndown);
-        if let Some(assets) = prepared.edit.blast_radius {
+            .turndown(prepared.turndown);
+        if let Some(assets) = prepared.blast_radius {
             edit = edit.blast_radius(usize::try_from(assets).unwrap_or(usize::MAX));
         }
-        let id = prepared.edit.id.clone();
+        let id = prepared.id.clone();
         let answer = |made: desk::Made, left_alone| {
-            self.begun.note(&prepared.edit.id, &made);
+            self.begun.note(&prepared.id, &made);
             answer(made, left_alone)
         };
-        if !prepared.edit.lenient {
-            let fields = prepared.edit.edits.iter().map(|edit| edit.edit.clone());
+        if !prepared.lenient {
+            let fields = prepared.edits.iter().map(|edit| edit.edit.clone());
             let made = desk
                 .edit(&edit.id(id).fields(fields))
                 .await
@@ -173,7 +171,7 @@ impl<R: Runtime> Port<R> {
     async fn fitting<'e>(
         &self,
         source: &str,
-        prepared: &'e PreparedEdit,
+        prepared: &'e HeldEdit,
     ) -> Result<Fitting<'e>, plugin::Error> {
         let (pipeline, runtime) = (&self.shared.pipeline, &self.shared.runtime);
         let found = pipeline.sources().iter().find(|it| *it.name().0 == *source);
@@ -184,7 +182,7 @@ impl<R: Runtime> Port<R> {
         let unread = |problems: Problems| plugin::Error::throttled(problems.to_string(), AGAIN);
         let reading = reading.map_err(unread)?;
         let mut fitting = Fitting::default();
-        for edit in &prepared.edit.edits {
+        for edit in &prepared.edits {
             let now = desk::value(&reading, &edit.edit);
             let of = if now == edit.edit.to {
                 &mut fitting.done

@@ -94,8 +94,7 @@ async fn change_by_hand(place: &Place, handle: &Handle) -> Result<(), BoxError> 
     std::fs::write(Files::new(&place.pages).path(&about), "changed by hand")?;
     place.show("changed by hand")?;
     // Without this command, the service would notice the change within its drift period.
-    let by =
-        annealing_enforcer::store::records::By::new("the tour", "the page was changed by hand");
+    let by = plugin_sdk::By::new("the tour", "the page was changed by hand");
     let look = Command::LookNow { asset: about, by };
     handle.enforcer.tell(look).await?;
     handle.settle(PATIENCE).await?;

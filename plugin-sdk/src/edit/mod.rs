@@ -9,6 +9,7 @@
 
 mod change;
 mod error;
+mod holder;
 
 use async_trait::async_trait;
 use prodspec_model::Revision;
@@ -16,6 +17,7 @@ use prodspec_model::Revision;
 pub use self::{
     change::{ChangeId, FieldEdit, InvalidChangeId, SourceChange},
     error::EditError,
+    holder::Holder,
 };
 use crate::{
     document::DocumentKey,

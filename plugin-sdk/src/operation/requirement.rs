@@ -5,7 +5,7 @@ use prodspec_model::{Asset, AssetId, Filter, Message};
 use serde::{Deserialize, Serialize};
 
 use super::{Limit, OverLimit};
-use crate::{diff::Observed, pin::SyncState, reader::IncarnationReader};
+use crate::{SyncState, diff::Observed, reader::IncarnationReader};
 
 /// The assets that a function asks for: the content of the request's incarnation and, if it says so, their state in
 /// production. A requirement that matches too much ([`Limit::REQUIRED`], [`Limit::REQUIRED_SIZE`]) fails; it is never cut.

@@ -106,7 +106,7 @@ fn r4_override_applies_to_one_change_only() {
     };
     let (problems, used, digest) = judged(10, &[]);
     assert_eq!((problems, used.len()), (1, 0));
-    let by = control_plane_store::records::By::new("ada", "moved away");
+    let by = plugin_sdk::By::new("ada", "moved away");
     let now = jiff::Timestamp::UNIX_EPOCH;
     let word = SealOverride::new(SHRINK, digest, by, now, None);
     let (problems, used, _) = judged(10, std::slice::from_ref(&word));

@@ -1,6 +1,7 @@
 //! Seals into a store: incarnations are read back, and overrides are used up in the same commit.
 
-use control_plane_store::{MemoryStore, records::By};
+use control_plane_store::MemoryStore;
+use plugin_sdk::By;
 use prodspec_model::Digest;
 use serde_json::json;
 

@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use annealing_workflow::intent::Made;
-use control_plane_store::records::Holder;
-use plugin_sdk::{ChangeId, FieldEdit, FieldPath};
+use plugin_sdk::{ChangeId, FieldEdit, FieldPath, Holder, port::Made};
 use serde_json::Value;
 
 use crate::executor::Instant;

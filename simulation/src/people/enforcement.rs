@@ -2,12 +2,9 @@
 
 use std::time::Duration;
 
-use annealing_enforcer::{
-    AskError, Command, Handle,
-    store::records::{By, Scope},
-};
+use annealing_enforcer::{AskError, Command, Handle, store::records::Scope};
 use control_plane_runtime::{Runtime, timeout_at};
-use plugin_sdk::{Cause, Pin};
+use plugin_sdk::{By, Cause, Pin};
 use prodspec_model::{Digest, Incarnation, TypeName};
 
 use super::words;

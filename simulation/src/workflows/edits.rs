@@ -6,20 +6,16 @@ use std::{
     time::Duration,
 };
 
-use annealing_workflow::{
-    intent::{CallNo, Intent, Made, PreparedEdit, SettleReply, SettleRequest, Settlement},
-    operation::EDIT,
-    record::StepRecord,
-};
+use annealing_workflow::{operation::EDIT, record::StepRecord};
 use async_trait::async_trait;
-use control_plane_store::records::Holder;
 use futures::{
     FutureExt,
     channel::oneshot,
     future::{AbortHandle, abortable},
 };
 use plugin_sdk::{
-    BoxError, plugin,
+    BoxError, Edits, Holder, plugin,
+    port::{HeldEdit, Made, SettleReply, SettleRequest, Settlement, WaitNo},
     workflow::{MachineName, StateName},
 };
 
@@ -56,7 +52,7 @@ pub(super) struct Port {
 }
 
 /// The tasks of waits for production.
-type Waits = BTreeMap<CallNo, AbortHandle>;
+type Waits = BTreeMap<WaitNo, AbortHandle>;
 
 impl Port {
     pub(super) fn new(world: &World, node: NodeId, token: u64) -> Self {
@@ -70,8 +66,8 @@ impl Port {
 }
 
 #[async_trait]
-impl Intent for Port {
-    async fn edit(&self, edit: &PreparedEdit) -> Result<Made, plugin::Error> {
+impl Edits for Port {
+    async fn edit(&self, edit: &HeldEdit) -> Result<Made, plugin::Error> {
         let (travel, lost) = {
             let mut state = self.world.state();
             state.edit_begins(self.node, self.token, edit);
@@ -120,7 +116,7 @@ impl Intent for Port {
         );
     }
 
-    fn forget(&self, wait: CallNo) {
+    fn forget(&self, wait: WaitNo) {
         if let Some(handle) = locked(&self.waits).remove(&wait) {
             handle.abort();
         }
@@ -180,7 +176,7 @@ impl State {
     }
 
     /// Judges an edit that begins.
-    fn edit_begins(&mut self, node: NodeId, token: u64, edit: &PreparedEdit) {
+    fn edit_begins(&mut self, node: NodeId, token: u64, edit: &HeldEdit) {
         let holder = edit.holder.to_string();
         if let Some(old) = self.without_lease(node) {
             let what =
@@ -196,7 +192,7 @@ impl State {
         }
     }
 
-    fn judge_edit(&mut self, edit: &PreparedEdit) -> Result<(), (&'static str, String)> {
+    fn judge_edit(&mut self, edit: &HeldEdit) -> Result<(), (&'static str, String)> {
         let Some(id) = execution(&edit.holder) else {
             return Err(("R34", "its holder is no execution".to_owned()));
         };
@@ -207,25 +203,25 @@ impl State {
             return Err(("R29", format!("it had ended: {}", ended.outcome)));
         }
         let mut steps = stored.steps.values().map(|(step, _)| step);
-        let has = |step: &StepRecord| step.edit.as_ref().is_some_and(|it| it.id == edit.edit.id);
+        let has = |step: &StepRecord| step.edit.as_ref().is_some_and(|it| it.id == edit.id);
         if !steps.any(has) {
             return Err(("R24", "it is not durable".to_owned()));
         }
         let watch = Watch::of_run(&id);
-        let machine = match (watch, edit.edit.lenient) {
+        let machine = match (watch, edit.lenient) {
             (Some(_), _) => EDIT,
             (None, true) => PUT_BACK,
             (None, false) => GROW,
         };
         let wanted = fields_of(id.n).count();
-        if machine == GROW && edit.edit.edits.len() != wanted {
-            let what = format!("{} edits, of {wanted}", edit.edit.edits.len());
+        if machine == GROW && edit.edits.len() != wanted {
+            let what = format!("{} edits, of {wanted}", edit.edits.len());
             return Err(("R34", what));
         }
         let most = self.flows.most_edits(&id);
-        let asked = (edit.holder.clone(), edit.edit.lenient);
+        let asked = (edit.holder.clone(), edit.lenient);
         let asked = self.flows.source.asked.entry(asked).or_default();
-        asked.insert(edit.edit.id.clone());
+        asked.insert(edit.id.clone());
         match asked.len() as u32 > most {
             true => Err((
                 "R34",

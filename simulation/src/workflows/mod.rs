@@ -58,7 +58,7 @@ pub fn beside(
             loop {
                 world.state().owner_begins(token.0);
                 let (attached, handle) = workflows.attach(token, Arc::new(enforcement.clone()));
-                let attached = attached.with_intent(Arc::new(Port::new(&world, node, token.0)));
+                let attached = attached.with_edits(Arc::new(Port::new(&world, node, token.0)));
                 world.state().lane_is(node, Some(handle));
                 let end = attached.run().await;
                 world.state().lane_is(node, None);

@@ -9,8 +9,8 @@ use annealing_workflow::{
     view::{Execution, Machine, WaitFor},
 };
 use control_plane_runtime::{Runtime, timeout_at};
-use control_plane_store::records::By;
 use futures::channel::oneshot;
+use plugin_sdk::By;
 use plugin_sdk::operation::{ExecutionId, Start, StartCause};
 use serde_json::json;
 

@@ -2,12 +2,11 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use annealing_workflow::intent::{Made, PreparedEdit, Settlement};
-use control_plane_store::records::Holder;
 use plugin_sdk::{
-    ChangeId, FieldEdit,
+    ChangeId, FieldEdit, Holder,
     operation::{Answer, ExecutionId},
     plugin,
+    port::{HeldEdit, Made, Settlement},
 };
 use prodspec_model::{IncarnationNo, snapshot};
 use serde_json::Value;
@@ -59,9 +58,9 @@ impl State {
     pub(super) fn make_change(
         &mut self,
         token: u64,
-        prepared: &PreparedEdit,
+        edit: &HeldEdit,
     ) -> Result<Made, plugin::Error> {
-        let (edit, holder) = (&prepared.edit, &prepared.holder);
+        let holder = &edit.holder;
         if token < self.flows.owner {
             return Err(plugin::Error::fenced("another process owns the partition"));
         }
@@ -80,18 +79,18 @@ impl State {
         let (now, before) = (self.now, source.contents());
         let mut fields = BTreeSet::new();
         let mut left_alone = Vec::new();
-        for (edit, refused) in edit.edits.iter().map(|it| &it.edit).zip(refused) {
+        for (field, refused) in edit.edits.iter().map(|it| &it.edit).zip(refused) {
             if let Some(why) = refused {
                 left_alone.push(why);
                 continue;
             }
-            source.set(now, &edit.path, edit.to.clone().unwrap_or_default());
-            source.holders.insert(edit.path.clone(), holder.clone());
-            fields.insert(edit.path.clone());
+            source.set(now, &field.path, field.to.clone().unwrap_or_default());
+            source.holders.insert(field.path.clone(), holder.clone());
+            fields.insert(field.path.clone());
         }
         let made = Made {
             left_alone,
-            ..self.changed_from(before, prepared)
+            ..self.changed_from(before, holder)
         };
         let change = Change {
             fields,
@@ -114,14 +113,14 @@ impl State {
     }
 
     /// The assets that an edit has just changed.
-    fn changed_from(&mut self, before: Contents, prepared: &PreparedEdit) -> Made {
+    fn changed_from(&mut self, before: Contents, holder: &Holder) -> Made {
         let after = self.flows.source.contents();
         let newest = self.flows.watched.sealed.keys().next_back();
         let mut made = Made {
             sealed: IncarnationNo(newest.copied().unwrap_or_default()),
             ..Made::default()
         };
-        let watch = execution(&prepared.holder);
+        let watch = execution(holder);
         let watch = watch.and_then(|id| Watch::of_run(&id));
         for field in (0..FIELDS.len()).filter(|field| before[*field] != after[*field]) {
             let (from, to) = (before[field], after[field]);

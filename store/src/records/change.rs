@@ -1,11 +1,10 @@
 //! Changes of editable sources: recorded before they are made, so that each is made once.
 
 use jiff::Timestamp;
-use plugin_sdk::SourceChange;
+use plugin_sdk::{Holder, SourceChange};
 use prodspec_model::{AssetId, Revision, SourceName};
 use serde::{Deserialize, Serialize};
 
-use super::Holder;
 use crate::Record;
 
 /// A change of a source, recorded under its id before it is made.

@@ -1,11 +1,10 @@
 //! Decisions: records of what enforcement did with an asset, and why. For operators and audits.
 
 use jiff::Timestamp;
-use plugin_sdk::{Cause, Delay, FencingToken};
+use plugin_sdk::{By, Cause, Delay, FencingToken};
 use prodspec_model::{Digest, IncarnationNo};
 use serde::{Deserialize, Serialize};
 
-use super::By;
 use crate::{limit, record::Record};
 
 /// Longest text that is kept whole, in bytes.

@@ -1,33 +1,15 @@
 //! The field-ownership ledger: which program holds which fields of editable sources. A rollout or an operation that set a
 //! field holds it until it ends, so that no other program sets it meanwhile (S6).
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use plugin_sdk::{ChangeId, FieldEdit, FieldPath};
+use plugin_sdk::{ChangeId, FieldEdit, FieldPath, Holder};
 use prodspec_model::{PartitionId, Revision, SourceName};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{Error, Record, Store, record};
-
-/// The holder of fields, such as `rollout/policy/frontends@43` or `autoscaler`. A holder is whatever program says that it
-/// is one: two programs need two names.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Holder(Arc<str>);
-
-impl<T: Into<Arc<str>>> From<T> for Holder {
-    fn from(name: T) -> Self {
-        Self(name.into())
-    }
-}
-
-impl fmt::Display for Holder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// One field that a program holds: no other program may set it, nor a field within it or around it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

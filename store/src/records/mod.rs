@@ -13,9 +13,9 @@ mod stopped;
 pub use asset::{AssetRecord, Floor, MovedRecord, Orphaned, Settled, Taken, Unhealthy};
 pub use change::ChangeRecord;
 pub use decision::{AllowedBy, Decision, Decisions, Outcome, Trigger, excerpt};
-pub use field::{HeldField, Holder, Ledger, Overwritten};
+pub use field::{HeldField, Ledger, Overwritten};
 pub use open::{OpenPush, Owned, ReliedOn};
-pub use people::{Approval, By, Ended, Override, Pause, Scope, Used};
+pub use people::{Approval, Ended, Override, Pause, Scope, Used};
 pub use rollout::GroupHead;
 pub use stopped::Stopped;
 

@@ -2,41 +2,11 @@
 //! ones are marked.
 
 use jiff::Timestamp;
-use plugin_sdk::{CheckName, FencingToken};
+use plugin_sdk::{By, CheckName, FencingToken};
 use prodspec_model::{AssetId, Digest, IncarnationNo, TypeName, tolerant};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::record::Record;
-
-/// The operator who gives a command, and the reason.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct By {
-    /// Name of the operator who commands.
-    pub who: String,
-    /// Reason, for people who read the record later.
-    pub why: String,
-}
-
-impl By {
-    /// Creates a `By` from the operator's name and the reason.
-    ///
-    /// ```
-    /// let by = control_plane_store::records::By::new("ada", "the migration is done");
-    /// assert_eq!(by.to_string(), "ada: the migration is done");
-    /// ```
-    pub fn new(who: impl Into<String>, why: impl Into<String>) -> Self {
-        Self {
-            who: who.into(),
-            why: why.into(),
-        }
-    }
-}
-
-impl std::fmt::Display for By {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.who, self.why)
-    }
-}
 
 /// The assets that a command is about.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! Old and new program versions take turns on every type of record.
 
 use jiff::Timestamp;
-use plugin_sdk::{Cause, Claim, Delay, FencingToken, Guard, Key, Pin, Recheck};
+use plugin_sdk::{By, Cause, Claim, Delay, FencingToken, Guard, Key, Pin, Recheck};
 use prodspec_model::{AssetId, Digest, IncarnationNo, TypeName, addons::Edge};
 use serde_json::{Value, json};
 

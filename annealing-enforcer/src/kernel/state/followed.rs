@@ -1,5 +1,5 @@
 //! Followed assets: those whose changes are reported, found by slot so that a change of any other asset costs one
-//! look-up, and nothing while no asset is followed.
+//! look-up, and nothing while no asset is followed. Assets with a pin of their own are reported beside these.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,6 +15,8 @@ pub(in crate::kernel) struct Followed {
     /// The followed assets that have a slot.
     by_slot: BTreeMap<SlotNo, AssetId>,
     touched: BTreeSet<AssetId>,
+    /// Assets with a pin of their own, or that have just lost it, whose pin, content or state the present step changed.
+    pinned: BTreeSet<AssetId>,
 }
 
 /// One followed asset.
@@ -87,6 +89,16 @@ impl Followed {
         }
     }
 
+    /// Notes that an asset with a pin of its own has changed, or has lost it.
+    pub(in crate::kernel) fn touch_pinned(&mut self, id: AssetId) {
+        self.pinned.insert(id);
+    }
+
+    /// Removes and returns the assets of [`Followed::touch_pinned`], each once.
+    pub(in crate::kernel) fn take_pinned(&mut self) -> BTreeSet<AssetId> {
+        std::mem::take(&mut self.pinned)
+    }
+
     /// Notes that an asset may have changed that has no slot.
     pub(in crate::kernel) fn touch_id(&mut self, id: &str) {
         if let Some((id, _)) = self.assets.get_key_value(id) {
@@ -129,7 +141,7 @@ impl Followed {
 
     #[cfg(test)]
     pub(in crate::kernel) fn len(&self) -> usize {
-        self.assets.len() + self.by_slot.len() + self.touched.len()
+        self.assets.len() + self.by_slot.len() + self.touched.len() + self.pinned.len()
     }
 }
 

@@ -5,9 +5,9 @@ use std::{
     time::Duration,
 };
 
-use control_plane_store::records::{AllowedBy, Approval, By, Ended, Override, Pause, Scope, Used};
+use control_plane_store::records::{AllowedBy, Approval, Ended, Override, Pause, Scope, Used};
 use jiff::Timestamp;
-use plugin_sdk::CheckName;
+use plugin_sdk::{By, CheckName};
 use prodspec_model::{AssetId, Digest};
 use serde::{Deserialize, Serialize};
 

@@ -44,6 +44,12 @@ impl Pins {
         self.early.remove(asset)
     }
 
+    /// Returns the pin of an asset that has no slot.
+    pub(in crate::kernel) fn early_of(&self, asset: &AssetId) -> Pin {
+        let pin = self.early.get(asset);
+        pin.map_or(Pin::Default, |pin| pin.by_number())
+    }
+
     /// Whether no pin of an asset without a slot is kept.
     pub(in crate::kernel) fn has_no_early(&self) -> bool {
         self.early.is_empty()

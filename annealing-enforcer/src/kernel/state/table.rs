@@ -309,11 +309,6 @@ impl Table {
         Some(asset.digest())
     }
 
-    /// Whether the asset is present at its pin with a type that is not enforced.
-    pub(in crate::kernel) fn is_modelled_only(&self, at: SlotNo) -> bool {
-        !self.has_intent(at) && !self.slot(at).in_flight() && self.content(at).is_some()
-    }
-
     /// Whether the asset has an intent. The asset itself is read only if that is necessary.
     pub(in crate::kernel) fn has_intent(&self, at: SlotNo) -> bool {
         let slot = self.slot(at);

@@ -5,10 +5,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 use control_plane_store::records::Scope;
 use plugin_sdk::{
-    Cause, Change, Claim, Diff, FencingToken, Mono, Pin, Pushed, Quota, Recheck, Stamp, SyncState,
+    Cause, Change, Claim, Diff, FencingToken, Mono, Pin, Pushed, Quota, Recheck, Stamp, Standing,
     Verdict,
 };
-use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo, addons::Moved};
+use prodspec_model::{Asset, AssetId, Digest, Incarnation, addons::Moved};
 use proptest::prelude::*;
 
 use super::{
@@ -17,7 +17,9 @@ use super::{
 };
 use crate::{
     config::Config,
-    kernel::{Call, Command, Event, Recovered, Target, pin::policy_in, state::numbers::SlotNo},
+    kernel::{
+        Call, Command, Event, News, Recovered, Target, pin::policy_in, state::numbers::SlotNo,
+    },
 };
 
 /// The asset whose content the pin may change.
@@ -35,10 +37,12 @@ pub(super) struct Contents {
 }
 
 /// Follows all assets, known or not.
-pub(super) fn follow_all(rig: &mut Rig) {
+/// Follows all assets by id, and all with a pin of their own. Returns the latter.
+pub(super) fn follow_all(rig: &mut Rig) -> BTreeMap<AssetId, Standing> {
     for at in 0..ASSETS {
         rig.kernel.follow(&id(&name(at)));
     }
+    rig.kernel.follow_pinned().into_iter().collect()
 }
 
 /// A kernel, and the state that its store would hold.
@@ -51,6 +55,8 @@ pub(super) struct Chaos {
     pub(super) durable: u64,
     /// Number of the rig's records that this owner recovered from.
     pub(super) found: usize,
+    /// The last reports of the assets with a pin of their own.
+    pub(super) reported: BTreeMap<AssetId, Standing>,
 }
 
 impl Chaos {
@@ -61,7 +67,7 @@ impl Chaos {
         let config = Config::default().breaker_failures(3);
         let recovered = Recovered::nothing(latest.clone());
         let mut rig = Rig::recover(config, kinds(), FencingToken(1), recovered, now);
-        follow_all(&mut rig);
+        let reported = follow_all(&mut rig);
         rig.kernel.check_invariants(rig.now);
         Self {
             rig,
@@ -71,6 +77,7 @@ impl Chaos {
             ticket: 0,
             durable: 0,
             found: 0,
+            reported,
         }
     }
 
@@ -84,9 +91,8 @@ impl Chaos {
         };
         let before = self.contents();
         let what = format!("{event:?}");
-        let settled = self.settled();
         self.rig.step(event);
-        self.touched_since(&settled, &what);
+        self.pins_are_reported(&what);
         self.governed_stay(before, &moved, &what);
         self.rig.kernel.check_invariants(self.rig.now);
         let replies = std::mem::take(&mut self.rig.replies);
@@ -94,22 +100,23 @@ impl Chaos {
             .extend(replies.into_values().flatten().map(|found| found.stamp));
     }
 
-    /// Which assets are settled. `None`: not known.
-    fn settled(&self) -> Vec<Option<bool>> {
-        let settled = |at| {
-            let any = IncarnationNo::default();
-            self.rig.kernel.is_settled_at(&id(&name(at)), any)
-        };
-        (0..ASSETS).map(settled).collect()
-    }
-
-    /// Every followed asset that has settled, or is not settled any more, is reported as touched.
-    fn touched_since(&self, before: &[Option<bool>], what: &str) {
-        for (at, (was, is)) in before.iter().zip(self.settled()).enumerate() {
-            let asset = id(&name(at as u32));
-            let told = *was == is || self.rig.touched.contains(&asset);
-            assert!(told, "{asset} was {was:?}, is {is:?} after {what}");
+    /// R20: the last reports of the assets with a pin of their own are true.
+    fn pins_are_reported(&mut self, what: &str) {
+        for news in self.rig.feed.drain(..) {
+            if let News::Pinned(all) = news {
+                self.reported.extend(all);
+            }
         }
+        self.reported.retain(|_, it| it.pin != Pin::Default);
+        let known = |it: &Standing| (it.pin, it.content, it.state.clone());
+        let pinned = self.rig.kernel.pinned();
+        let are: BTreeMap<_, _> = pinned.iter().map(|(id, it)| (id, known(it))).collect();
+        let told: BTreeMap<_, _> = self
+            .reported
+            .iter()
+            .map(|(id, it)| (id, known(it)))
+            .collect();
+        assert_eq!(told, are, "after {what}");
     }
 
     /// The content of every enforced asset, and the content that unknown assets are pinned to.
@@ -322,9 +329,8 @@ impl Chaos {
 
     fn publish(&mut self, put: Vec<Asset>, removed: &[&str]) {
         let before = self.contents();
-        let settled = self.settled();
         self.rig.publish(put, removed);
-        self.touched_since(&settled, "publish");
+        self.pins_are_reported("publish");
         self.governed_stay(before, &[], "publish");
         self.rig.kernel.check_invariants(self.rig.now);
         self.sealed.push(self.rig.latest.clone());
@@ -423,12 +429,12 @@ impl Chaos {
         };
         let waiting = kernel.assets().filter(waits_for_old).count();
         assert_eq!(kernel.unsettled(), waiting as u32, "{waits:#?}");
-        for (asset, pin_status) in kernel.pin_statuses() {
+        for (asset, standing) in kernel.pinned() {
             if waits_for_old(&asset) {
                 continue;
             }
-            let stands = matches!(pin_status.state, SyncState::InSync { .. });
-            assert!(stands, "{asset}: {pin_status:?} {waits:#?}");
+            let stands = standing.state.is_in_sync();
+            assert!(stands, "{asset}: {standing:?} {waits:#?}");
         }
         assert!(kernel.claims.held().is_empty() && kernel.holds.pushes().is_empty());
         assert_eq!(kernel.attempts.iter().count(), waiting, "{waits:#?}");

@@ -27,7 +27,7 @@ impl Chaos {
         let latest = self.rig.latest.clone();
         self.rig = Rig::recover(config, kinds(), FencingToken(self.token), recovered, now);
         self.rig.latest = latest;
-        follow_all(&mut self.rig);
+        self.reported = follow_all(&mut self.rig);
         if let Some(before) = before {
             self.governed_stay(before, &[], "a takeover");
         }

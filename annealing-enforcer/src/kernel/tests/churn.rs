@@ -37,7 +37,7 @@ impl Kernel {
                 "last settled",
                 self.table.last_settled().referenced().count(),
             ),
-            ("pin_statuses", self.pins.len() + self.census.behind().len()),
+            ("pinned", self.pins.len() + self.census.behind().len()),
             ("unrecorded", self.ledger.quiet()),
             (
                 "asked",

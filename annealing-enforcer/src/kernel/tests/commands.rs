@@ -171,8 +171,8 @@ fn look_now_unsettles_an_asset_until_a_diff_that_began_afterwards() {
     rig.in_sync("a");
     let no = rig.kernel.latest().no();
     let settled = |rig: &Rig| {
-        let one = rig.kernel.is_settled_at(&id("a"), no);
-        assert_eq!(one, Some(rig.kernel.all_settled_at(no)));
+        let one = rig.kernel.standing(rig.now, &id("a"));
+        assert_eq!(one.is_settled(), rig.kernel.all_settled_at(no));
         rig.kernel.all_settled_at(no)
     };
     assert!(settled(&rig));

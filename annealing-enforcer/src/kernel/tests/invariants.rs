@@ -62,7 +62,7 @@ impl Kernel {
         let policy = self.policy_of(at);
         assert_eq!(policy.is_some(), slot.has(flag::GOVERNED), "governed");
         let pinned = self.table.is_pinned(at);
-        assert_eq!(pinned, self.pins.of(at).is_some(), "pin_status");
+        assert_eq!(pinned, self.pins.of(at).is_some(), "pinned");
         if !pinned {
             assert_eq!(policy.as_ref(), self.table.follows(at), "default");
         }

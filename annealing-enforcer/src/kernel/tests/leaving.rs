@@ -318,7 +318,7 @@ fn not_yet(rig: &mut Rig) {
 fn is_not_yet(rig: &Rig) -> bool {
     let slot = rig.kernel.table.find("a");
     let pin = slot.map(|slot| rig.kernel.table.pin_of(slot));
-    let all = rig.kernel.pin_statuses();
+    let all = rig.kernel.pinned();
     let told = all.iter().any(|(asset, _)| *asset == id("a"));
     assert_eq!(pin.is_some() && !matches!(pin, Some(Pin::Default)), told);
     matches!(pin, Some(Pin::NotYet))

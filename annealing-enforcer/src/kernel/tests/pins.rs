@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plugin_sdk::{Cause, FencingToken, Pin, PinEvent, Pushed, SyncState};
+use plugin_sdk::{Cause, FencingToken, Pin, Pushed, SyncState};
 use prodspec_model::{
     Asset, AssetRef, Incarnation,
     addons::{RolloutPolicyRef, Turndown},
@@ -11,7 +11,7 @@ use prodspec_model::{
 use super::rig::{Rig, Thing, differs, id, kind, seal, thing};
 use crate::{
     config::Config,
-    kernel::{AssetStatus, Branch, Event, Record, Recovered},
+    kernel::{AssetStatus, Branch, Event, News, Record, Recovered},
 };
 
 pub(super) fn governed(name: &str, size: u32) -> Asset {
@@ -48,8 +48,8 @@ fn size(rig: &Rig, name: &str) -> Option<u32> {
     Some(asset.payload::<Thing>().unwrap().size)
 }
 
-pub(super) fn pin_status(rig: &Rig, name: &str) -> (Pin, SyncState) {
-    let all = rig.kernel.pin_statuses();
+pub(super) fn pinned(rig: &Rig, name: &str) -> (Pin, SyncState) {
+    let all = rig.kernel.pinned();
     let (_, found) = all
         .into_iter()
         .find(|(asset, _)| *asset == id(name))
@@ -105,10 +105,13 @@ fn r17_asset_that_becomes_governed_keeps_its_content() {
     assert_eq!(size(&rig, "a"), Some(1));
     let kept = Pin::At(first, Cause::Intent);
     assert_eq!(pins(&rig), [("a".to_owned(), kept)]);
-    assert!(matches!(pin_status(&rig, "a").1, SyncState::InSync { .. }));
+    assert!(matches!(pinned(&rig, "a").1, SyncState::InSync { .. }));
     assert_eq!(rig.kernel.unsettled(), 0, "the asset stays settled");
     let taken = rig.records.last();
     assert!(matches!(taken, Some(Record::Taken(no)) if *no == rig.latest.no()));
+    let last = &rig.feed[rig.feed.len() - 2..];
+    let in_order = matches!(last, [News::Pinned(_), News::Took(_)]);
+    assert!(in_order, "R20: pinned before what pinned it: {last:?}");
 }
 
 #[test]
@@ -179,7 +182,7 @@ fn r17_a_rollout_pins_no_asset_that_has_left_every_group() {
         let told = rig.feed.len();
         rig.step(Event::Actuate { heads, moves });
         let told = &rig.feed[told..];
-        let [PinEvent::Statuses(told)] = told else {
+        let [News::Pinned(told)] = told else {
             panic!("{told:?}")
         };
         assert_eq!((&told[0].0, told[0].1.pin), (&id("b"), Pin::Default));
@@ -245,7 +248,7 @@ fn r17_completed_rollout_voids_no_push_and_no_settled_asset() {
     rig.pass(Duration::from_secs(2));
     let followed = rig.push("a0").map(|push| push.continuation);
     assert_eq!(followed, Some(true), "no push is disturbed");
-    assert!(rig.kernel.pin_statuses().is_empty());
+    assert!(rig.kernel.pinned().is_empty());
 }
 
 #[test]
@@ -256,7 +259,7 @@ fn r17_removing_a_pin_does_not_change_content() {
     pin(&mut rig, "a", at(&second));
     pin(&mut rig, "a", Pin::Default);
     assert_eq!(size(&rig, "a"), Some(2));
-    assert_eq!(pin_status(&rig, "a").0, Pin::At(second.no(), Cause::Intent));
+    assert_eq!(pinned(&rig, "a").0, Pin::At(second.no(), Cause::Intent));
 }
 
 #[test]
@@ -280,7 +283,7 @@ fn r17_pin_is_removed_when_the_asset_leaves_its_group() {
     let third = rig.latest.clone();
     head(&mut rig, &third, Vec::new());
     assert_eq!(size(&rig, "a"), Some(3));
-    assert!(rig.kernel.pin_statuses().is_empty());
+    assert!(rig.kernel.pinned().is_empty());
     assert_eq!(pins(&rig).last(), Some(&("a".to_owned(), Pin::Default)));
     assert_eq!(rig.kernel.branches()[&Branch::LeftGroup], 1);
 }
@@ -299,10 +302,7 @@ fn r17_asset_that_left_several_groups_is_governed_by_the_newest_head() {
     });
     rig.publish(vec![thing("a", 3)], &[]);
     assert_eq!(size(&rig, "a"), Some(2));
-    assert!(
-        rig.kernel.pin_statuses().is_empty(),
-        "by default, not by a pin"
-    );
+    assert!(rig.kernel.pinned().is_empty(), "by default, not by a pin");
 }
 
 #[test]

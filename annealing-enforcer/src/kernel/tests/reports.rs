@@ -4,15 +4,13 @@
 use std::time::Duration;
 
 use control_plane_store::records::Scope;
-use plugin_sdk::{
-    Cause, FencingToken, Pin, PinEvent, PinStatus, Recheck, SyncState, Verdict, plugin,
-};
+use plugin_sdk::{Cause, FencingToken, Pin, Recheck, Standing, SyncState, Verdict, plugin};
 
 use super::{
-    pins::{at, governed, pin, pin_status, rolled_out},
+    pins::{at, governed, pin, pinned, rolled_out},
     rig::{Rig, delay, destroys, differs, id, thing},
 };
-use crate::kernel::{Event, Recovered};
+use crate::kernel::{Event, News, Recovered};
 
 #[test]
 pub(super) fn r20_only_a_diff_started_after_the_move_makes_the_asset_in_sync() {
@@ -28,14 +26,11 @@ pub(super) fn r20_only_a_diff_started_after_the_move_makes_the_asset_in_sync() {
         run: under_way.run,
         answer: Ok(plugin_sdk::Diff::in_sync()),
     });
-    assert!(matches!(
-        pin_status(&rig, "a").1,
-        SyncState::OutOfSync { .. }
-    ));
+    assert!(matches!(pinned(&rig, "a").1, SyncState::OutOfSync { .. }));
     assert_eq!(rig.kernel.unsettled(), 0, "the content is the same");
     rig.in_sync("a");
     let there = (Pin::At(second.no(), Cause::Intent), true);
-    let (pin, state) = pin_status(&rig, "a");
+    let (pin, state) = pinned(&rig, "a");
     assert_eq!((pin, matches!(state, SyncState::InSync { .. })), there);
     assert_eq!(
         rig.remembered("a").unwrap().settled.unwrap().incarnation,
@@ -49,7 +44,7 @@ fn r19_feed_names_the_assets_that_a_pinned_asset_waits_for() {
     let first = rig.latest.clone();
     pin(&mut rig, "a", at(&first));
     rig.until_diff("a");
-    let waits = |rig: &Rig| match pin_status(rig, "a").1 {
+    let waits = |rig: &Rig| match pinned(rig, "a").1 {
         SyncState::OutOfSync { waits_for, .. } => Some(waits_for),
         _ => None,
     };
@@ -89,29 +84,26 @@ fn pinned_and_taken_over(rig: &Rig) -> Rig {
     Rig::recover(config, kinds, FencingToken(2), recovered, rig.now)
 }
 
-fn is_ill(pin_statuses: Vec<(prodspec_model::AssetId, PinStatus)>) -> bool {
-    matches!(&pin_statuses[0].1.state, SyncState::Unhealthy { why } if why == "it crashes")
+fn is_ill(pinned: Vec<(prodspec_model::AssetId, Standing)>) -> bool {
+    matches!(&pinned[0].1.state, SyncState::Unhealthy { why } if why == "it crashes")
 }
 
 #[test]
 fn r21_unhealthy_push_is_unhealthy_for_the_next_owner() {
     let mut next = pinned_and_taken_over(&ill());
-    assert!(is_ill(next.kernel.pin_statuses()));
+    assert!(is_ill(next.kernel.pinned()));
     // A diff before the feed is followed does not change its health.
     next.in_sync("a");
-    assert!(is_ill(next.kernel.followed()));
+    assert!(is_ill(next.kernel.follow_pinned()));
     let mut later = pinned_and_taken_over(&next);
     assert!(
-        is_ill(later.kernel.followed()),
+        is_ill(later.kernel.follow_pinned()),
         "for the owner after that too"
     );
     // Once the feed is followed, a diff updates the state.
     later.until_diff("a");
     later.in_sync("a");
-    assert!(matches!(
-        pin_status(&later, "a").1,
-        SyncState::InSync { .. }
-    ));
+    assert!(matches!(pinned(&later, "a").1, SyncState::InSync { .. }));
 }
 
 #[test]
@@ -120,13 +112,13 @@ fn r21_health_is_that_of_the_last_push_at_the_present_pin() {
     rig.until_diff("a");
     rig.until_push("a", |verdict| verdict).unwrap();
     let again = pinned_and_taken_over(&rig);
-    assert!(!is_ill(again.kernel.pin_statuses()), "pushed again");
+    assert!(!is_ill(again.kernel.pinned()), "pushed again");
     let mut rig = ill();
     let newest = rig.latest.clone();
     pin(&mut rig, "a", Pin::NotYet);
     pin(&mut rig, "a", at(&newest));
     let back = pinned_and_taken_over(&rig);
-    assert!(!is_ill(back.kernel.pin_statuses()), "its pin was moved");
+    assert!(!is_ill(back.kernel.pinned()), "its pin was moved");
     let mut rig = rolled_out();
     rig.publish(vec![governed("a", 2)], &[]);
     let (first, newest) = (
@@ -141,10 +133,7 @@ fn r21_health_is_that_of_the_last_push_at_the_present_pin() {
         run: push.target.run,
         answer: Err(plugin::Error::Unhealthy { message }),
     });
-    assert!(
-        !is_ill(rig.kernel.pin_statuses()),
-        "it was not pushed there"
-    );
+    assert!(!is_ill(rig.kernel.pinned()), "it was not pushed there");
 }
 
 #[test]
@@ -155,36 +144,30 @@ fn r20_feed_reports_drift_and_unhealthy_pushes() {
     rig.in_sync("a");
     rig.until_diff("a");
     let push = rig.until_push("a", |verdict| verdict).unwrap();
-    assert!(matches!(
-        pin_status(&rig, "a").1,
-        SyncState::OutOfSync { .. }
-    ));
+    assert!(matches!(pinned(&rig, "a").1, SyncState::OutOfSync { .. }));
     let message = "ill".to_owned();
     rig.step(Event::PushDone {
         run: push.target.run,
         answer: Err(plugin::Error::Unhealthy { message }),
     });
-    assert!(matches!(
-        pin_status(&rig, "a").1,
-        SyncState::Unhealthy { .. }
-    ));
+    assert!(matches!(pinned(&rig, "a").1, SyncState::Unhealthy { .. }));
     let told = rig
         .feed
         .iter()
-        .filter(|item| matches!(item, PinEvent::Statuses(_)));
+        .filter(|item| matches!(item, News::Pinned(_)));
     assert!(told.count() >= 5);
 }
 
 /// The reason that the strategist is told for a target that is not in sync.
 fn held_for(rig: &Rig) -> Option<String> {
-    match pin_status(rig, "a").1 {
+    match pinned(rig, "a").1 {
         SyncState::OutOfSync { why, .. } => why,
         other => panic!("{other:?}"),
     }
 }
 
 fn awaits_person(rig: &Rig) -> bool {
-    let state = pin_status(rig, "a").1;
+    let state = pinned(rig, "a").1;
     matches!(
         state,
         SyncState::OutOfSync {
@@ -221,7 +204,7 @@ fn r63_strategist_is_told_what_holds_a_target() {
     assert_eq!(held_for(&rig), None, "admitted");
     assert!(!awaits_person(&rig), "admitted");
     let told = rig.feed.iter().flat_map(|event| match event {
-        PinEvent::Statuses(statuses) => statuses.as_slice(),
+        News::Pinned(statuses) => statuses.as_slice(),
         _ => &[],
     });
     let last = told.last().unwrap();

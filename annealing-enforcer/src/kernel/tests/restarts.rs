@@ -231,7 +231,7 @@ fn r20_drift_at_a_pin_is_known_to_the_next_owner() {
     rig.look_now("a");
     rig.diffed("a", differs);
     let next = rig.taken_over();
-    let statuses = next.kernel.pin_statuses();
+    let statuses = next.kernel.pinned();
     let [(_, status)] = statuses.as_slice() else {
         panic!("{statuses:?}");
     };
@@ -251,7 +251,7 @@ fn r20_asset_not_diffed_at_its_new_pin_is_diffed_first_by_the_next_owner() {
     let (asset, pin) = (id("a"), Pin::At(rig.latest.clone(), Cause::Intent));
     rig.step(Event::Pin { asset, pin });
     let mut next = rig.taken_over();
-    let statuses = next.kernel.pin_statuses();
+    let statuses = next.kernel.pinned();
     let state = &statuses[0].1.state;
     assert!(matches!(state, SyncState::OutOfSync { .. }), "{state:?}");
     assert!(next.diff("a").is_some());

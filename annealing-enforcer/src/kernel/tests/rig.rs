@@ -1,16 +1,13 @@
 //! A rig that drives a kernel by hand: a test gives events and time, and takes calls and records.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use control_plane_runtime::Kernel as _;
-use control_plane_store::records::{AssetRecord, By, Orphaned, Scope};
+use control_plane_store::records::{AssetRecord, Orphaned, Scope};
 use jiff::Timestamp;
 use plugin_sdk::{
-    Change, Claim, Delay, Diff, Effects as ChangeEffects, FencingToken, Guard, Mono, Now,
-    Observation, Pin, PinEvent, Pushed, Recheck, Standing, Usage, Verdict, observe, plugin,
+    By, Change, Claim, Delay, Diff, Effects as ChangeEffects, FencingToken, Guard, Mono, Now,
+    Observation, Pin, Pushed, Recheck, Standing, Usage, Verdict, observe, plugin,
 };
 use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo, Message, TypeName};
 use serde::{Deserialize, Serialize};
@@ -20,8 +17,8 @@ pub(in crate::kernel) use plugin_sdk::testing::seal;
 use crate::{
     config::{Config, TypeConfig},
     kernel::{
-        AtFloor, Call, CheckCall, Command, Effects, Event, Interventions, Kernel, Notice, PushCall,
-        Record, Recovered, Target,
+        AtFloor, Call, CheckCall, Command, Effects, Event, Interventions, Kernel, News, Notice,
+        PushCall, Record, Recovered, Target,
     },
 };
 
@@ -79,11 +76,11 @@ pub(super) struct Rig {
     pub(super) replies: BTreeMap<u64, Result<Observation, observe::Error>>,
     pub(super) usages: BTreeMap<u64, Usage>,
     pub(super) recorded: u64,
-    pub(super) feed: Vec<PinEvent>,
+    /// News about pins, and incarnations taken in.
+    pub(super) feed: Vec<News>,
+    /// News about followed assets.
     pub(super) standings: Vec<(AssetId, Standing)>,
     pub(super) notices: Vec<Notice>,
-    /// The followed assets that the last step touched.
-    pub(super) touched: BTreeSet<AssetId>,
     pub(super) config: Config,
     pub(super) kinds: Vec<TypeConfig>,
     tickets: u64,
@@ -144,7 +141,6 @@ impl Rig {
             feed: Vec::new(),
             standings: Vec::new(),
             notices: Vec::new(),
-            touched: BTreeSet::new(),
             config,
             kinds,
             tickets: 0,
@@ -167,10 +163,13 @@ impl Rig {
         self.recorded += out.records.len() as u64;
         self.records.append(&mut out.records);
         self.calls.append(&mut out.calls);
-        self.feed.append(&mut out.feed);
-        self.standings.append(&mut out.standings);
+        for news in out.feed.drain(..) {
+            match news {
+                News::Followed(mut all) => self.standings.append(&mut all),
+                other => self.feed.push(other),
+            }
+        }
         self.notices.append(&mut out.notices);
-        self.touched = std::mem::take(&mut out.touched);
         self.replies.extend(out.replies.drain(..));
         self.usages.extend(out.usages.drain(..));
     }

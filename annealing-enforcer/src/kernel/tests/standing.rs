@@ -1,6 +1,6 @@
 //! Standings of followed assets: what is told at once, what is told later, and what a change of other assets costs.
 
-use plugin_sdk::{Cause, Enforced, Pin, Pushed, Standing, SyncState, plugin, standing::Reason};
+use plugin_sdk::{Cause, Pin, Pushed, Relation, Standing, SyncState, plugin, standing::Reason};
 use prodspec_model::{Asset, AssetId, IncarnationNo, addons::Moved};
 
 use super::rig::*;
@@ -8,13 +8,6 @@ use crate::{
     config::Config,
     kernel::{Call, Effects, Event, STANDINGS},
 };
-
-fn enforced(standing: &Standing) -> &Enforced {
-    match standing {
-        Standing::Enforced(enforced) => enforced,
-        other => panic!("{other:?}"),
-    }
-}
 
 /// The last standing told of an asset since the last question. Panics if none was told.
 fn told(rig: &mut Rig, name: &str) -> Standing {
@@ -29,7 +22,7 @@ fn nothing_told(rig: &mut Rig) {
 }
 
 fn reason(rig: &mut Rig, name: &str) -> Option<Reason> {
-    enforced(&told(rig, name)).reason
+    told(rig, name).reason
 }
 
 #[test]
@@ -38,13 +31,10 @@ fn r36_asset_in_sync_already_is_told_at_once_with_its_incarnation() {
     rig.in_sync("a");
     let a = rig.kernel.follow(&id("a"));
     assert!(a.is_in_sync());
-    assert_eq!(a.in_sync_at(), Some(rig.latest.no()));
+    assert_eq!(a.in_sync_at, Some(rig.latest.no()));
     let b = rig.kernel.follow(&id("b"));
     assert!(!b.is_in_sync());
-    assert_eq!(
-        (b.in_sync_at(), enforced(&b).reason),
-        (None, Some(Reason::Looking))
-    );
+    assert_eq!((b.in_sync_at, b.reason), (None, Some(Reason::Looking)));
     nothing_told(&mut rig);
 }
 
@@ -57,12 +47,8 @@ fn r36_change_is_told_until_the_new_content_is_in_sync_at_its_incarnation() {
     }
     rig.publish(vec![thing("a", 2)], &[]);
     let changed = told(&mut rig, "a");
-    assert_eq!(enforced(&changed).content, thing("a", 2).digest());
-    assert_eq!(
-        changed.in_sync_at(),
-        None,
-        "no diff has seen the new content"
-    );
+    assert_eq!(changed.content, Some(thing("a", 2).digest()));
+    assert_eq!(changed.in_sync_at, None, "no diff has seen the new content");
     let push = rig.until_push("a", |verdict| verdict).unwrap();
     assert_eq!(reason(&mut rig, "a"), Some(Reason::UnderWay));
     let (run, answer) = (push.target.run, Ok(Pushed::Done));
@@ -71,8 +57,8 @@ fn r36_change_is_told_until_the_new_content_is_in_sync_at_its_incarnation() {
     rig.in_sync("a");
     let settled = told(&mut rig, "a");
     assert!(settled.is_in_sync());
-    assert_eq!(settled.in_sync_at(), Some(IncarnationNo(2)));
-    assert_eq!(enforced(&settled).reason, None);
+    assert_eq!(settled.in_sync_at, Some(IncarnationNo(2)));
+    assert_eq!(settled.reason, None);
 }
 
 #[test]
@@ -87,7 +73,7 @@ fn r36_later_drift_leaves_the_incarnation_found_in_sync() {
     rig.diffed("a", differs);
     let drifted = told(&mut rig, "a");
     assert!(!drifted.is_in_sync());
-    assert!(drifted.in_sync_at().is_some_and(|at| at >= found));
+    assert!(drifted.in_sync_at.is_some_and(|at| at >= found));
 }
 
 #[test]
@@ -100,8 +86,8 @@ fn r63_waiting_assets_are_told_with_the_reason() {
         plugin_sdk::Verdict::delay(verdict.as_of, delay(settles))
     });
     let waits = told(&mut rig, "a");
-    assert_eq!(enforced(&waits).reason, Some(Reason::Delayed));
-    let SyncState::OutOfSync { waits_for, .. } = &enforced(&waits).state else {
+    assert_eq!(waits.reason, Some(Reason::Delayed));
+    let SyncState::OutOfSync { waits_for, .. } = &waits.state else {
         panic!("{waits:?}");
     };
     assert_eq!(*waits_for, [id("b")]);
@@ -109,8 +95,8 @@ fn r63_waiting_assets_are_told_with_the_reason() {
     rig.diffed("a", destroys);
     rig.checked("a", |verdict| verdict);
     let held = told(&mut rig, "a");
-    assert_eq!(enforced(&held).reason, Some(Reason::Held));
-    let SyncState::OutOfSync { why, .. } = &enforced(&held).state else {
+    assert_eq!(held.reason, Some(Reason::Held));
+    let SyncState::OutOfSync { why, .. } = &held.state else {
         panic!("{held:?}");
     };
     assert!(
@@ -131,7 +117,7 @@ fn r36_asset_that_its_health_check_refuses_is_unhealthy_until_it_is_in_sync() {
     });
     let ill = told(&mut rig, "a");
     let is_unhealthy =
-        matches!(&enforced(&ill).state, SyncState::Unhealthy { why } if why.contains("no answer"));
+        matches!(&ill.state, SyncState::Unhealthy { why } if why.contains("no answer"));
     assert!(is_unhealthy, "{ill:?}");
     rig.look_now("a");
     rig.in_sync("a");
@@ -160,22 +146,21 @@ fn r17_governed_asset_at_an_older_pin_is_told_as_behind() {
     assert!(rig.kernel.follow(&id("a")).is_in_sync());
     rig.publish(vec![governed(2)], &[]);
     let behind = told(&mut rig, "a");
-    assert!(enforced(&behind).is_behind && behind.is_in_sync());
-    assert_eq!(behind.in_sync_at(), Some(IncarnationNo(1)));
+    assert!(behind.is_behind && behind.is_in_sync());
+    assert_eq!(behind.in_sync_at, Some(IncarnationNo(1)));
     pin(&mut rig);
     let moved = told(&mut rig, "a");
-    assert!(!enforced(&moved).is_behind && !moved.is_in_sync());
+    assert!(!moved.is_behind && !moved.is_in_sync());
     rig.in_sync("a");
     let settled = told(&mut rig, "a");
     assert!(settled.is_in_sync());
-    assert_eq!(settled.in_sync_at(), Some(IncarnationNo(2)));
+    assert_eq!(settled.in_sync_at, Some(IncarnationNo(2)));
 }
 
 #[test]
 fn asset_that_is_not_there_is_told_when_it_comes_and_when_it_leaves() {
     let mut rig = Rig::new(vec![thing("b", 1)]);
-    let absent = Standing::Absent { moved_to: None };
-    assert_eq!(rig.kernel.follow(&id("a")), absent);
+    assert_eq!(rig.kernel.follow(&id("a")).relation, Relation::Absent);
     rig.publish(vec![thing("b", 2)], &[]);
     nothing_told(&mut rig);
     rig.publish(vec![thing("a", 1)], &[]);
@@ -183,9 +168,10 @@ fn asset_that_is_not_there_is_told_when_it_comes_and_when_it_leaves() {
     rig.in_sync("a");
     assert!(told(&mut rig, "a").is_in_sync());
     rig.publish(Vec::new(), &["a"]);
-    assert_eq!(told(&mut rig, "a"), Standing::LeftAlone { moved_to: None });
+    assert_eq!(told(&mut rig, "a").relation, Relation::LeftAlone);
     rig.acknowledge("a");
-    assert_eq!(told(&mut rig, "a"), absent);
+    let absent = told(&mut rig, "a");
+    assert_eq!((absent.relation, absent.moved_to), (Relation::Absent, None));
     rig.publish(vec![thing("a", 1)], &[]);
     assert_eq!(reason(&mut rig, "a"), Some(Reason::Looking));
 }
@@ -194,14 +180,15 @@ fn asset_that_is_not_there_is_told_when_it_comes_and_when_it_leaves() {
 fn modelled_only_asset_is_told_with_the_content_taken_in() {
     let modelled = |size| super::modelled::idea("m", size);
     let mut rig = Rig::new(vec![modelled(1)]);
-    let content = |size| Standing::ModelledOnly {
-        content: modelled(size).digest(),
+    let is_at = |standing: Standing, size| {
+        assert_eq!(standing.relation, Relation::ModelledOnly);
+        assert_eq!(standing.content, Some(modelled(size).digest()));
     };
-    assert_eq!(rig.kernel.follow(&id("m")), content(1));
+    is_at(rig.kernel.follow(&id("m")), 1);
     rig.publish(vec![modelled(2)], &[]);
-    assert_eq!(told(&mut rig, "m"), content(2));
+    is_at(told(&mut rig, "m"), 2);
     rig.publish(Vec::new(), &["m"]);
-    assert_eq!(told(&mut rig, "m"), Standing::Absent { moved_to: None });
+    assert_eq!(told(&mut rig, "m").relation, Relation::Absent);
 }
 
 #[test]
@@ -218,15 +205,13 @@ fn r49_follower_of_a_renamed_asset_is_told_its_new_id() {
     rig.publish(vec![moved(1)], &["a"]);
     let all = std::mem::take(&mut rig.standings);
     let last = |of: &str| all.iter().rev().find(|(asset, _)| *asset == id(of));
-    let moved_to = Some(id("b"));
-    let gone = Standing::Absent {
-        moved_to: moved_to.clone(),
-    };
-    assert_eq!(last("a").unwrap().1, gone, "`b` has taken over");
-    assert!(matches!(last("b").unwrap().1, Standing::Enforced(_)));
+    let gone = &last("a").unwrap().1;
+    let taken_over = (Relation::Absent, Some(id("b")));
+    assert_eq!((gone.relation, gone.moved_to.clone()), taken_over);
+    assert_eq!(last("b").unwrap().1.relation, Relation::Enforced);
     rig.publish(vec![thing("b", 2)], &[]);
     let again = rig.kernel.follow(&id("a"));
-    assert_eq!(again, gone, "the new id stays known without the addon");
+    assert_eq!(again, *gone, "the new id stays known without the addon");
 }
 
 #[test]
@@ -271,6 +256,6 @@ fn change_costs_the_standings_of_the_changed_assets_only() {
         STANDINGS.get()
     );
     let mut out = Effects::default();
-    rig.kernel.report_touched(rig.now, &mut out);
-    assert!(out.standings.is_empty() && out.touched.is_empty());
+    rig.kernel.tell_followed(rig.now, &mut out);
+    assert!(out.feed.is_empty());
 }

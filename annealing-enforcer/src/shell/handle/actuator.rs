@@ -4,14 +4,12 @@ use async_trait::async_trait;
 use control_plane_runtime::Runtime;
 use control_plane_store::{Write, limit};
 use futures::{
-    FutureExt, StreamExt,
+    FutureExt,
     channel::{mpsc, oneshot},
     future::BoxFuture,
-    stream::BoxStream,
 };
 use plugin_sdk::{
-    Actuation, Actuator, BoxError, Enforcement, Feed, FencingToken, Observation, Pin, PinEvent,
-    observe,
+    Actuation, Actuator, BoxError, Enforcement, Feed, FencingToken, Observation, Pin, observe,
 };
 use prodspec_model::{AssetId, Incarnation};
 
@@ -48,13 +46,6 @@ impl<R: Runtime> Actuator for Handle<R> {
         let done = self.done(|reply| Input::Actuate(Box::new(step), reply));
         Ok(done.await?)
     }
-
-    fn pin_events(&self) -> BoxStream<'static, PinEvent> {
-        let (follower, events) = mpsc::unbounded();
-        // An enforcer that has ended drops the follower, which ends the stream.
-        let _ = self.inputs.unbounded_send(Input::Feed(follower));
-        events.boxed()
-    }
 }
 
 impl<R: Runtime> Enforcement for Handle<R> {
@@ -63,9 +54,9 @@ impl<R: Runtime> Enforcement for Handle<R> {
         let (no, inputs) = (self.feeds.next(), self.inputs.clone());
         // An enforcer that has ended drops the reader, which ends the stream.
         let _ = inputs.unbounded_send(Input::Attach(no, reader));
-        Feed::new(items, move |assets, follows| {
+        Feed::new(items, move |what| {
             // The feed of an enforcer that has ended has ended, too.
-            let _ = inputs.unbounded_send(Input::Follow(no, assets, follows));
+            let _ = inputs.unbounded_send(Input::Follow(no, what));
         })
     }
 

@@ -5,9 +5,10 @@ use std::{collections::BTreeMap, time::Duration};
 use control_plane_runtime::{Make, Runtime, SupervisedTask, timeout_at};
 use control_plane_store::{
     Error, record,
-    records::{By, Decision, Decisions, Stopped},
+    records::{Decision, Decisions, Stopped},
 };
-use plugin_sdk::with_causes;
+use futures::StreamExt;
+use plugin_sdk::{By, Enforcement, FeedItem, Follow, Relation, with_causes};
 use prodspec_model::AssetId;
 
 use super::{Explained, Handle, explained};
@@ -15,7 +16,7 @@ use crate::{
     kernel::{Branch, Command, Explanation, Interventions, Status},
     shell::{
         error::AskError,
-        input::{Input, Settle},
+        input::{Awaited, Input, Settle},
     },
 };
 
@@ -113,20 +114,44 @@ impl<R: Runtime> Handle<R> {
     /// asset; another error when the enforcer is not running.
     pub async fn wait_settled(&self, what: Settle, within: Duration) -> Result<(), AskError> {
         let deadline = self.runtime.now().mono + within;
-        let asked = self.ask(|reply| Input::WaitSettled(what.clone(), reply));
-        match timeout_at(&self.runtime, deadline, asked).await {
-            Some(answer) => match (answer?, what) {
-                (false, Settle::Asset(asset, _)) => Err(AskError::UnknownAsset {
-                    partition: self.partition.clone(),
-                    asset,
-                }),
-                _ => Ok(()),
-            },
-            None => Err(AskError::NotSettled {
-                what: what.to_string(),
-                within,
-            }),
+        let settled = async {
+            match &what {
+                Settle::All(no) => self.wait(Awaited::AllSettled(*no)).await,
+                Settle::Asset(asset, no) => {
+                    self.wait(Awaited::Taken(*no)).await?;
+                    self.settled(asset).await
+                }
+            }
+        };
+        let settled = timeout_at(&self.runtime, deadline, settled).await;
+        settled.unwrap_or_else(|| {
+            let what = what.to_string();
+            Err(AskError::NotSettled { what, within })
+        })
+    }
+
+    async fn wait(&self, what: Awaited) -> Result<(), AskError> {
+        self.ask(|reply| Input::Wait(what, reply)).await
+    }
+
+    /// Waits until an asset is settled.
+    async fn settled(&self, asset: &AssetId) -> Result<(), AskError> {
+        let mut feed = self.feed();
+        feed.follow(Follow::Assets(vec![asset.clone()]));
+        while let Some(item) = feed.next().await {
+            let FeedItem::Standings(all) = item else {
+                continue;
+            };
+            match all.last() {
+                Some((_, standing)) if standing.is_settled() => return Ok(()),
+                Some((_, standing)) if standing.relation == Relation::Absent => {
+                    let (partition, asset) = (self.partition.clone(), asset.clone());
+                    return Err(AskError::UnknownAsset { partition, asset });
+                }
+                _ => {}
+            }
         }
+        Err(self.phase.unanswered(&self.partition))
     }
 
     /// The commands of operators that are still in effect: pauses, approvals, overrides.

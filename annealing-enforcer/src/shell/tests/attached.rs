@@ -2,7 +2,7 @@
 
 use control_plane_store::owner;
 use futures::{FutureExt, StreamExt};
-use plugin_sdk::{Enforcement, Feed, FeedItem, Mono, Standing};
+use plugin_sdk::{Enforcement, Feed, FeedItem, Follow, Mono, Relation, Standing};
 
 use super::*;
 use crate::shell::TERM;
@@ -33,12 +33,16 @@ fn standing(items: &[FeedItem], asset: &AssetId) -> Option<Standing> {
 
 /// Waits for the next standing of `asset`.
 async fn next_of(feed: &mut Feed, asset: &AssetId) -> Standing {
-    loop {
-        let item = feed.next().await.expect("the ownership goes on");
-        if let Some(told) = standing(&[item], asset) {
-            return told;
+    let next = async {
+        loop {
+            let item = feed.next().await.expect("the ownership goes on");
+            if let Some(told) = standing(&[item], asset) {
+                return told;
+            }
         }
-    }
+    };
+    let in_time = tokio::time::timeout(TERM * 10, next).await;
+    in_time.expect("nothing is told of it")
 }
 
 #[tokio::test(start_paused = true)]
@@ -129,16 +133,17 @@ async fn r36_feeds_tell_the_standings_that_each_follows() {
     incarnations.seal(&first, None, Batch::new()).await.unwrap();
     enforced(&store, 1, async |handle| {
         let (mut one, mut two) = (handle.feed(), handle.feed());
-        one.follow([a.id(), b.id()]);
-        two.follow([b.id()]);
+        one.follow(Follow::Assets(vec![a.id(), b.id()]));
+        two.follow(Follow::Assets(vec![b.id()]));
         handle.status().await.unwrap();
         let told = items(&mut one);
         let at_once = standing(&told, &a.id()).unwrap();
         assert!(at_once.is_in_sync());
-        assert_eq!(at_once.in_sync_at(), Some(IncarnationNo(1)));
-        let absent = Some(Standing::Absent { moved_to: None });
-        assert_eq!(standing(&told, &b.id()), absent);
-        assert_eq!(standing(&items(&mut two), &b.id()), absent);
+        assert_eq!(at_once.in_sync_at, Some(IncarnationNo(1)));
+        for told in [told, items(&mut two)] {
+            let absent = standing(&told, &b.id()).unwrap();
+            assert_eq!(absent.relation, Relation::Absent);
+        }
 
         handle.publish(edited(&first, vec![b.clone()], &[]));
         while !next_of(&mut two, &b.id()).await.is_in_sync() {}
@@ -147,12 +152,12 @@ async fn r36_feeds_tell_the_standings_that_each_follows() {
             |item: &FeedItem| matches!(item, FeedItem::Took(it) if it.no() == IncarnationNo(2));
         assert!(told.iter().any(took));
         let settled = standing(&told, &b.id()).unwrap();
-        assert_eq!(settled.in_sync_at(), Some(IncarnationNo(2)));
+        assert_eq!(settled.in_sync_at, Some(IncarnationNo(2)));
         assert_eq!(standing(&told, &a.id()), None, "nothing of it changed");
 
         // Followed twice: it is told again, and unfollowed once.
-        one.follow([b.id()]);
-        one.unfollow([b.id()]);
+        one.follow(Follow::Assets(vec![b.id()]));
+        one.follow(Follow::Not(vec![b.id()]));
         drop(two);
         let second = edited(&first, vec![b.clone()], &[]);
         handle.publish(edited(&second, Vec::new(), &[b.id()]));
@@ -163,6 +168,39 @@ async fn r36_feeds_tell_the_standings_that_each_follows() {
             Some(settled),
             "the last before it is unfollowed"
         );
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r20_reader_of_pins_gets_all_of_them_first_and_then_each_move_with_what_was_found() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let [a, b] = ["a", "b"].map(testing::asset);
+    let first = testing::incarnation(1, [a.clone(), b.clone()]);
+    let incarnations = Incarnations::new(store.clone(), first.id().partition.clone());
+    incarnations.seal(&first, None, Batch::new()).await.unwrap();
+    enforced(&store, 1, async |handle| {
+        let pin = Pin::At(first.clone(), Cause::Intent);
+        handle.pin(&a.id(), pin.clone()).await.unwrap();
+        let (mut pins, mut ids) = (handle.feed(), handle.feed());
+        pins.follow(Follow::Pinned);
+        ids.follow(Follow::Assets(vec![b.id()]));
+        handle.status().await.unwrap();
+        let told = items(&mut pins);
+        let at_once = standing(&told, &a.id()).unwrap();
+        assert_eq!(at_once.pin, pin.by_number());
+        assert_eq!(standing(&told, &b.id()), None, "it has no pin of its own");
+
+        handle.pin(&b.id(), pin.clone()).await.unwrap();
+        let moved = next_of(&mut pins, &b.id()).await;
+        assert!(moved.pin == pin.by_number() && !moved.state.is_in_sync());
+        while !next_of(&mut pins, &b.id()).await.state.is_in_sync() {}
+        handle.pin(&b.id(), Pin::Default).await.unwrap();
+        let lost = next_of(&mut pins, &b.id()).await;
+        assert_eq!(lost.pin, Pin::Default);
+        let told = items(&mut ids);
+        assert_eq!(standing(&told, &b.id()).unwrap().pin, Pin::Default);
+        assert_eq!(standing(&told, &a.id()), None, "it is not followed");
     })
     .await;
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plugin_sdk::{Pin, PinStatus};
+use plugin_sdk::{Pin, Standing};
 use prodspec_model::{AssetId, IncarnationNo};
 
 use super::moving::Moving;
@@ -11,14 +11,14 @@ use super::moving::Moving;
 #[derive(Debug)]
 pub(in crate::kernel) struct Pins {
     /// The assets that have a pin of their own, as reported or requested.
-    known: BTreeMap<AssetId, PinStatus>,
+    known: BTreeMap<AssetId, Standing>,
     /// Requested moves of pins that were not reported yet. Reports of other pins are outdated until then.
     expected: BTreeMap<AssetId, Moving>,
 }
 
 impl Pins {
     /// Creates the pins that enforcement has reported.
-    pub(in crate::kernel) fn new(reported: Vec<(AssetId, PinStatus)>) -> Self {
+    pub(in crate::kernel) fn new(reported: Vec<(AssetId, Standing)>) -> Self {
         Self {
             known: reported.into_iter().collect(),
             expected: BTreeMap::new(),
@@ -27,17 +27,17 @@ impl Pins {
 
     /// Returns the pin of an asset, as reported or requested.
     pub(in crate::kernel) fn of(&self, asset: &AssetId) -> Pin {
-        let pin_status = self.known.get(asset);
-        pin_status.map_or(Pin::Default, |pin_status| pin_status.pin)
+        let standing = self.known.get(asset);
+        standing.map_or(Pin::Default, |standing| standing.pin)
     }
 
     /// Returns the status of an asset's own pin. `None`: the asset has no pin of its own.
-    pub(in crate::kernel) fn status(&self, asset: &AssetId) -> Option<&PinStatus> {
+    pub(in crate::kernel) fn status(&self, asset: &AssetId) -> Option<&Standing> {
         self.known.get(asset)
     }
 
     /// Returns the assets that have a pin of their own, with its status, sorted by id.
-    pub(in crate::kernel) fn iter(&self) -> impl Iterator<Item = (&AssetId, &PinStatus)> {
+    pub(in crate::kernel) fn iter(&self) -> impl Iterator<Item = (&AssetId, &Standing)> {
         self.known.iter()
     }
 
@@ -53,13 +53,13 @@ impl Pins {
 
     /// Returns the incarnations at which assets are pinned.
     pub(in crate::kernel) fn referenced(&self) -> impl Iterator<Item = IncarnationNo> {
-        let pins = self.known.values().map(|pin_status| pin_status.pin);
+        let pins = self.known.values().map(|standing| standing.pin);
         pins.filter_map(|pin| pin.incarnation())
     }
 
     /// Notes a request to move an asset's pin, and expects a report of it. `goes` is not [`Pin::Default`]: to remove a
     /// pin, [forget](Self::forget) it.
-    pub(in crate::kernel) fn request(&mut self, asset: &AssetId, goes: PinStatus) {
+    pub(in crate::kernel) fn request(&mut self, asset: &AssetId, goes: Standing) {
         let from = self.of(asset);
         let expected = self.expected.entry(asset.clone());
         expected
@@ -80,16 +80,16 @@ impl Pins {
     }
 
     /// Notes the pin of an asset that enforcement does not report.
-    pub(in crate::kernel) fn know(&mut self, asset: &AssetId, pin_status: PinStatus) {
-        self.known.insert(asset.clone(), pin_status);
+    pub(in crate::kernel) fn know(&mut self, asset: &AssetId, standing: Standing) {
+        self.known.insert(asset.clone(), standing);
     }
 
     /// Takes in a report of an asset's pin. Returns whether the pin or the content has changed since the last one.
-    pub(in crate::kernel) fn report(&mut self, asset: AssetId, pin_status: PinStatus) -> bool {
-        let (pin, content) = (pin_status.pin, pin_status.content);
+    pub(in crate::kernel) fn report(&mut self, asset: AssetId, standing: Standing) -> bool {
+        let (pin, content) = (standing.pin, standing.content);
         let was = match pin {
             Pin::Default => self.known.remove(&asset),
-            _ => self.known.insert(asset, pin_status),
+            _ => self.known.insert(asset, standing),
         };
         let was = was.map_or((Pin::Default, content), |was| (was.pin, was.content));
         !was.0.same_place(&pin) || was.1 != content
@@ -126,14 +126,10 @@ mod tests {
     use super::*;
     use crate::kernel::tests::rig::id;
 
-    fn at(no: u32) -> PinStatus {
-        PinStatus {
-            pin: Pin::At(IncarnationNo(no), Cause::Intent),
-            content: None,
-            state: SyncState::InSync {
-                since: Timestamp::UNIX_EPOCH,
-            },
-        }
+    fn at(no: u32) -> Standing {
+        let since = Timestamp::UNIX_EPOCH;
+        let pin = Pin::At(IncarnationNo(no), Cause::Intent);
+        Standing::at(pin, None, SyncState::InSync { since })
     }
 
     #[test]
@@ -163,8 +159,9 @@ mod tests {
         assert!(pins.report(id("a"), at(1)));
         assert!(!pins.report(id("a"), at(1)));
         assert_eq!(pins.referenced().collect::<Vec<_>>(), [IncarnationNo(1)]);
-        let pin = Pin::Default;
-        assert!(pins.report(id("a"), PinStatus { pin, ..at(1) }));
+        let mut gone = at(1);
+        gone.pin = Pin::Default;
+        assert!(pins.report(id("a"), gone));
         assert!(pins.is_empty());
     }
 }

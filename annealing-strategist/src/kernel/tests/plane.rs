@@ -6,7 +6,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use plugin_sdk::{AssetTypes, Cause, Pin, PinStatus, RolloutId, SyncState};
+use plugin_sdk::{AssetTypes, Cause, Pin, RolloutId, Standing, SyncState};
 use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo};
 
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(super) enum Fed {
     Took(Incarnation, Vec<AssetId>),
-    Stands(AssetId, PinStatus),
+    Stands(AssetId, Standing),
 }
 
 /// The part of a step that became durable.
@@ -123,45 +123,42 @@ impl Plane {
         known.is_none_or(|asset| !self.types.is_modelled_only(asset.type_str()))
     }
 
-    fn pin_status(&self, id: &AssetId) -> PinStatus {
+    fn standing(&self, id: &AssetId) -> Standing {
         let since = self.now;
         let pin = self.pins.get(id).copied();
         let content = self.content(id);
         let in_sync = content.is_none() || content == self.production.get(id).copied();
         let found = self.found.get(id).cloned();
-        PinStatus {
-            pin: pin.unwrap_or(Pin::Default),
-            content,
-            state: found.unwrap_or(match in_sync {
-                true => SyncState::InSync { since },
-                false => out_of_sync(since, &[]),
-            }),
-        }
+        let state = found.unwrap_or(match in_sync {
+            true => SyncState::InSync { since },
+            false => out_of_sync(since, &[]),
+        });
+        Standing::at(pin.unwrap_or(Pin::Default), content, state)
     }
 
-    pub(super) fn pin_statuses(&self) -> Vec<(AssetId, PinStatus)> {
+    pub(super) fn standings(&self) -> Vec<(AssetId, Standing)> {
         let pinned = self.pins.keys().filter(|id| self.is_enforced(id));
-        pinned.map(|id| (id.clone(), self.pin_status(id))).collect()
+        pinned.map(|id| (id.clone(), self.standing(id))).collect()
     }
 
-    /// Returns the pin statuses of all durable pins, enforced or not.
-    pub(super) fn all_pins(&self) -> Vec<(AssetId, PinStatus)> {
+    /// Returns the standings of all durable pins, enforced or not.
+    pub(super) fn all_pins(&self) -> Vec<(AssetId, Standing)> {
         let mut all = Vec::new();
         for id in self.pins.keys() {
-            let mut pin_status = self.pin_status(id);
+            let mut standing = self.standing(id);
             if !self.is_enforced(id) {
                 let since = self.now;
-                pin_status.state = SyncState::InSync { since };
+                standing.state = SyncState::InSync { since };
             }
-            all.push((id.clone(), pin_status));
+            all.push((id.clone(), standing));
         }
         all
     }
 
     fn tell(&mut self, id: &AssetId) {
         if self.is_enforced(id) {
-            let pin_status = self.pin_status(id);
-            self.feed.push_back(Fed::Stands(id.clone(), pin_status));
+            let standing = self.standing(id);
+            self.feed.push_back(Fed::Stands(id.clone(), standing));
         }
     }
 
@@ -344,8 +341,8 @@ impl Plane {
             self.pins.remove(id);
             self.found.remove(id);
             self.forward.retain(|(_, other)| other != id);
-            let pin_status = self.pin_status(id);
-            return self.feed.push_back(Fed::Stands(id.clone(), pin_status));
+            let standing = self.standing(id);
+            return self.feed.push_back(Fed::Stands(id.clone(), standing));
         }
         if goes == Pin::Default {
             let Some(pin) = self.pins.remove(id) else {

@@ -10,7 +10,7 @@ use std::{
 use control_plane_runtime::Kernel as _;
 use jiff::Timestamp;
 use plugin_sdk::{
-    AssetType, AssetTypes, Finding, Health, Judgement, Mono, Now, Pin, PinStatus, TargetSelection,
+    AssetType, AssetTypes, Finding, Health, Judgement, Mono, Now, Pin, Standing, TargetSelection,
 };
 use prodspec_model::{
     Asset, AssetBuilder, AssetId, AssetRef, Incarnation, IncarnationNo, Message,
@@ -122,7 +122,7 @@ pub(super) struct Rig {
     pub(super) lag: Option<Duration>,
     pushes: BTreeSet<(Mono, AssetId)>,
     /// Standings of pinned assets, as last reported.
-    heard: BTreeMap<AssetId, PinStatus>,
+    heard: BTreeMap<AssetId, Standing>,
     /// The number of steps made, and the step at which the process dies.
     pub(super) made: usize,
     pub(super) crash_at: Option<(usize, Part)>,
@@ -253,10 +253,10 @@ impl Rig {
     pub(super) fn deliver(&mut self) -> bool {
         match self.plane.feed.pop_front() {
             None => return false,
-            Some(Fed::Stands(asset, pin_status)) => {
-                self.heard.insert(asset.clone(), pin_status.clone());
+            Some(Fed::Stands(asset, standing)) => {
+                self.heard.insert(asset.clone(), standing.clone());
                 if self.kernel.has(&asset) {
-                    self.step(Event::Statuses(vec![(asset, pin_status)]));
+                    self.step(Event::Standings(vec![(asset, standing)]));
                 }
             }
             Some(Fed::Took(latest, changed)) => {
@@ -398,7 +398,7 @@ impl Rig {
         self.steps.clear();
         self.calls.clear();
         self.plane.feed.clear();
-        self.heard = self.plane.pin_statuses().into_iter().collect();
+        self.heard = self.plane.standings().into_iter().collect();
         let mut out = Effects::default();
         self.kernel = take_over(&self.plane, self.now, &self.config, &mut out);
         self.absorb(out);

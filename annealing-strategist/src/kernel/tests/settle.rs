@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plugin_sdk::{Cause, Pin, PinStatus, SyncState};
+use plugin_sdk::{Cause, Pin, Standing, SyncState};
 use prodspec_model::{
     Asset, AssetRef, IncarnationNo, addons::RolloutPolicyRef, rollout::RolloutPolicy,
 };
@@ -32,12 +32,8 @@ pub(super) fn r20_only_a_target_in_sync_at_the_rollouts_pin_is_updated() {
         Pin::NotYet,
         Pin::Default,
     ] {
-        let pin_status = PinStatus {
-            pin,
-            content: None,
-            state: SyncState::InSync { since },
-        };
-        rig.step(Event::Statuses(vec![(id("a"), pin_status)]));
+        let standing = Standing::at(pin, None, SyncState::InSync { since });
+        rig.step(Event::Standings(vec![(id("a"), standing)]));
         assert_eq!((rig.counts().in_flight, rig.counts().updated), (1, 0));
     }
     rig.run();
@@ -119,14 +115,10 @@ pub(super) fn r20_modelled_only_asset_counts_as_updated_once_pinned() {
 fn r20_target_moved_by_another_actor_is_no_longer_updated() {
     let mut rig = Rig::begun(canary(), &["a", "b"]);
     rig.settle("a");
-    let pin_status = PinStatus {
-        pin: Pin::At(IncarnationNo(1), Cause::Intent),
-        content: None,
-        state: SyncState::InSync {
-            since: rig.now.wall,
-        },
-    };
-    rig.step(Event::Statuses(vec![(id("a"), pin_status)]));
+    let since = rig.now.wall;
+    let pin = Pin::At(IncarnationNo(1), Cause::Intent);
+    let standing = Standing::at(pin, None, SyncState::InSync { since });
+    rig.step(Event::Standings(vec![(id("a"), standing)]));
     assert_eq!((rig.counts().updated, rig.counts().drifted), (0, 1));
     rig.pass(60 * MINUTE);
     assert_eq!(rig.at(2), ["a"], "`b` waits for the canary");

@@ -7,7 +7,7 @@ use std::{
 
 use control_plane_runtime::Runtime;
 use control_plane_store::record::Rewrites;
-use plugin_sdk::{BoxError, PinStatus};
+use plugin_sdk::{BoxError, Standing};
 use prodspec_model::{AssetId, Incarnation, Message, rollout::RolloutPolicy};
 
 use super::{
@@ -136,14 +136,14 @@ impl Memory {
     /// Sorts pins by the groups that they belong to.
     pub(super) fn pins_by_group(
         &self,
-        pins: Vec<(AssetId, PinStatus)>,
-    ) -> BTreeMap<AssetId, Vec<(AssetId, PinStatus)>> {
+        pins: Vec<(AssetId, Standing)>,
+    ) -> BTreeMap<AssetId, Vec<(AssetId, Standing)>> {
         examined(pins.len());
         let mut sorted: BTreeMap<AssetId, Vec<_>> = BTreeMap::new();
-        for (asset, pin_status) in pins {
+        for (asset, standing) in pins {
             for policy in self.groups_of(&asset) {
                 let ours = sorted.entry(policy).or_default();
-                ours.push((asset.clone(), pin_status.clone()));
+                ours.push((asset.clone(), standing.clone()));
             }
         }
         sorted
@@ -168,7 +168,7 @@ impl Memory {
     pub(super) async fn group<R: Runtime>(
         &self,
         strategist: &Strategist<R>,
-        pins: Vec<(AssetId, PinStatus)>,
+        pins: Vec<(AssetId, Standing)>,
         policy: AssetId,
     ) -> Result<Group, BoxError> {
         let written = self.heads.get(&policy);

@@ -13,7 +13,7 @@ use std::task::Poll;
 
 use control_plane_runtime::Runtime;
 use control_plane_store::record::Rewrites;
-use plugin_sdk::{BoxError, PinStatus};
+use plugin_sdk::{BoxError, Standing};
 use prodspec_model::{AssetId, Incarnation};
 
 use super::Strategist;
@@ -40,7 +40,7 @@ pub(super) struct Remembered {
 pub(super) async fn remembered<R: Runtime>(
     strategist: &Strategist<R>,
     latest: &Incarnation,
-    pins: &[(AssetId, PinStatus)],
+    pins: &[(AssetId, Standing)],
 ) -> Result<Remembered, BoxError> {
     let rewrites = Rewrites::default();
     let memory = Memory::read(strategist, latest, &rewrites).await?;

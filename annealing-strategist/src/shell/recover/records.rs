@@ -9,7 +9,7 @@ use control_plane_store::{
     record::{self, Record, Rewrites},
     records::GroupHead,
 };
-use plugin_sdk::{BoxError, Pin, PinStatus, SyncState};
+use plugin_sdk::{BoxError, Pin, Standing, SyncState};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
 use crate::{
@@ -50,9 +50,9 @@ pub(super) async fn rows_by_group<R: Runtime>(
 pub(super) async fn unenforced<R: Runtime>(
     strategist: &Strategist<R>,
     latest: &Incarnation,
-    told: &[(AssetId, PinStatus)],
+    told: &[(AssetId, Standing)],
     rewrites: &Rewrites,
-) -> Result<Vec<(AssetId, PinStatus)>, BoxError> {
+) -> Result<Vec<(AssetId, Standing)>, BoxError> {
     let told: BTreeSet<&AssetId> = told.iter().map(|(id, _)| id).collect();
     let mut at_hand = BTreeMap::new();
     let mut found = Vec::new();
@@ -73,12 +73,7 @@ pub(super) async fn unenforced<R: Runtime>(
             let content = pinned.map(|asset| asset.digest());
             let since = strategist.runtime.now().wall;
             let state = SyncState::InSync { since };
-            let pin_status = PinStatus {
-                pin,
-                content,
-                state,
-            };
-            found.push((id, pin_status));
+            found.push((id, Standing::at(pin, content, state)));
         }
     }
     Ok(found)

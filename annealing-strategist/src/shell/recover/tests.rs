@@ -119,14 +119,11 @@ async fn r17_a_takeover_of_many_groups_examines_each_change_and_pin_a_few_times(
     let world = many_groups().await;
     let pins = (0..GROUPS).map(|group| {
         let asset = asset(group, "2");
-        let pin_status = PinStatus {
-            pin: Pin::At(world.latest.no(), Cause::Intent),
-            content: Some(asset.digest()),
-            state: SyncState::InSync {
-                since: Timestamp::UNIX_EPOCH,
-            },
-        };
-        (asset.id(), pin_status)
+        let pin = Pin::At(world.latest.no(), Cause::Intent);
+        let since = Timestamp::UNIX_EPOCH;
+        let state = SyncState::InSync { since };
+        let standing = Standing::at(pin, Some(asset.digest()), state);
+        (asset.id(), standing)
     });
     let pins: Vec<_> = pins.collect();
     EXAMINED.set(0);

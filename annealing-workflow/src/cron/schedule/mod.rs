@@ -6,7 +6,7 @@ mod started;
 
 use jiff::{SignedDuration, Timestamp};
 
-use control_plane_store::records::By;
+use plugin_sdk::By;
 use prodspec_model::operation::Concurrency;
 
 pub use self::{

@@ -1,7 +1,7 @@
 //! The life of a schedule, by example: absences, deadlines, concurrency, pauses, edits, and wrong clocks.
 
-use control_plane_store::records::By;
 use jiff::{Timestamp, ToSpan};
+use plugin_sdk::By;
 use prodspec_model::operation::Concurrency::{Allow, Forbid, Replace};
 
 use super::{at, schedule};

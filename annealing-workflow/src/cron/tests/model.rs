@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use control_plane_store::records::By;
 use jiff::{SignedDuration, Timestamp};
+use plugin_sdk::By;
 use prodspec_model::operation::Concurrency;
 use proptest::{collection::vec, prelude::*, sample::select};
 

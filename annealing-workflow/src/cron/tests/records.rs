@@ -1,7 +1,7 @@
 //! The record of a schedule: readable, tolerant of newer versions, and small.
 
-use control_plane_store::records::By;
 use jiff::ToSpan;
+use plugin_sdk::By;
 use prodspec_model::{operation::Concurrency, tolerant};
 use serde_json::json;
 

@@ -2,9 +2,8 @@
 
 mod state;
 
-use control_plane_store::records::By;
 use jiff::Timestamp;
-use plugin_sdk::{Now, operation::StartCause};
+use plugin_sdk::{By, Now, operation::StartCause};
 use prodspec_model::{AssetId, operation::Concurrency};
 
 pub(super) use self::state::Schedules;

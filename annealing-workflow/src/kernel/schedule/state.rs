@@ -1,7 +1,7 @@
 //! The schedules of a lane.
 
-use control_plane_store::records::By;
 use jiff::Timestamp;
+use plugin_sdk::By;
 use prodspec_model::{AssetId, operation::Operation};
 
 use super::super::{

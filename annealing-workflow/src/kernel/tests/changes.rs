@@ -208,7 +208,7 @@ impl History {
             return;
         };
         if self.made.is_none() {
-            let job = self.about[&edit.holder.to_string()];
+            let job = self.about[&edit.edit.holder.to_string()];
             self.own += 1;
             let (before, after) = (self.content(job), format!("own {}", self.own));
             self.made = Some(Edit {

@@ -3,6 +3,7 @@
 use plugin_sdk::{
     FieldEdit,
     operation::{Answer, PauseAsset, Power},
+    port::{Made, Settlement},
 };
 use prodspec_model::AssetId;
 
@@ -64,7 +65,7 @@ fn r34_edit_is_made_when_it_is_durable_and_by_the_next_owner_under_the_same_id()
     );
     let again = world.edited(made());
     assert_eq!(again, first);
-    assert_eq!(again.holder.to_string(), "execution/schema-0000000001");
+    assert_eq!(again.edit.holder.to_string(), "execution/schema-0000000001");
     world.sync();
     world.crash();
     world.sync();

@@ -22,7 +22,7 @@ impl World {
     }
 
     fn find_one(&mut self, id: InboxId, at: jiff::Timestamp, command: Result<Command, Refused>) {
-        let by = control_plane_store::records::By::new("bob", "from afar");
+        let by = plugin_sdk::By::new("bob", "from afar");
         self.step(Event::Asked {
             id,
             at,

@@ -231,7 +231,7 @@ fn r36_gathered_edit_that_is_made_is_waited_for_although_its_guard_does_not_hold
         None,
         "it waits for production"
     );
-    world.settled(Ok(Settlement::Done));
+    world.settled(Ok(plugin_sdk::port::Settlement::Done));
     world.sync();
     assert_eq!(world.outcome("schema", "1"), Some(Outcome::Succeeded));
 }

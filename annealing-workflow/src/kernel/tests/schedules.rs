@@ -354,10 +354,7 @@ fn r37_run_by_a_word_starts_now_and_leaves_the_slots_as_they_are() {
     world.sync();
     assert_eq!(world.called(), ["reindex"]);
     let live = &world.stored.live[&id];
-    assert_eq!(
-        live.origin.by,
-        control_plane_store::records::By::new("ann", "test")
-    );
+    assert_eq!(live.origin.by, plugin_sdk::By::new("ann", "test"));
     // One at a time, also over owners.
     world.crash();
     world.sync();

@@ -1,6 +1,6 @@
 //! Texts and edits that are larger than a record has room for.
 
-use control_plane_store::records::By;
+use plugin_sdk::By;
 use plugin_sdk::operation::{Answer, Limit, Power};
 use prodspec_model::operation::{Operation, PipelineStep};
 

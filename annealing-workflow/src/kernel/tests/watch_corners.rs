@@ -1,10 +1,10 @@
 //! Corners of watches: illness that is looked at, replaced runs with others waiting, assets that leave unseen.
 
-use plugin_sdk::{Enforced, Standing, SyncState, standing::Reason};
+use plugin_sdk::{SyncState, standing::Reason};
 use prodspec_model::operation::{Concurrency, Per, StatusIs, Watch as On};
 
 use super::{
-    watched::{WATCH, id, job, jobs, on, on_intent, on_status, out_of_sync},
+    watched::{WATCH, id, job, jobs, on, on_intent, on_status, standing},
     *,
 };
 
@@ -28,9 +28,9 @@ fn r38_illness_that_is_looked_at_and_pushed_again_is_one_condition() {
     world.stands("job/a", ill());
     for reason in [Reason::Looking, Reason::UnderWay, Reason::UnknownPush] {
         world.pass(4 * MINUTE);
-        let mut enforced = Enforced::new(Digest([0; 32]), out_of_sync(world.now.wall));
-        enforced.reason = Some(reason);
-        world.told("job/a", Standing::Enforced(enforced));
+        let mut found = standing(SyncState::out_of_sync(world.now.wall));
+        found.reason = Some(reason);
+        world.told("job/a", found);
         world.stands("job/a", ill());
     }
     world.sync();
@@ -179,7 +179,7 @@ fn r38_condition_is_measured_by_a_clock_that_is_never_set() {
         world.is_out("job/a");
         world.pass(MINUTE / 2);
         world.now.wall += jiff::SignedDuration::from_hours(24 * days);
-        world.stands("job/a", out_of_sync(since));
+        world.stands("job/a", SyncState::out_of_sync(since));
         world.is_out("job/b");
         world.pass(MINUTE / 4);
         world.sync();
@@ -208,21 +208,19 @@ fn r38_asset_that_the_next_owner_cannot_look_at_is_in_its_condition_still() {
         world.sync();
         world.answer("notice", done());
         world.sync();
-        let mut enforced = Enforced::new(Digest([0; 32]), out_of_sync(world.now.wall));
-        enforced.reason = Some(reason);
-        world.told("job/a", Standing::Enforced(enforced));
+        let mut found = standing(SyncState::out_of_sync(world.now.wall));
+        found.reason = Some(reason);
+        world.told("job/a", found);
         world.is_in_sync("job/a");
         world.sync();
         assert_eq!(world.noticed(), ["job/a"], "it was over under one owner");
         world.answer("notice", done());
         world.sync();
         // An illness that the stored record tells of may have been over since.
-        for state in [out_of_sync(world.now.wall), ill()] {
-            let mut enforced = Enforced::new(Digest([0; 32]), state);
-            enforced.reason = Some(reason);
-            world
-                .standings
-                .insert(id("job/a"), Standing::Enforced(enforced));
+        for state in [SyncState::out_of_sync(world.now.wall), ill()] {
+            let mut found = standing(state);
+            found.reason = Some(reason);
+            world.standings.insert(id("job/a"), found);
             world.crash();
             world.is_in_sync("job/a");
             world.sync();
@@ -241,9 +239,9 @@ fn r38_asset_that_can_never_be_looked_at_is_noticed() {
     let since = world.now.wall;
     for _ in 0..7 {
         for reason in [Reason::Looking, Reason::Failed] {
-            let mut enforced = Enforced::new(Digest([0; 32]), out_of_sync(since));
-            enforced.reason = Some(reason);
-            world.told("job/new", Standing::Enforced(enforced));
+            let mut found = standing(SyncState::out_of_sync(since));
+            found.reason = Some(reason);
+            world.told("job/new", found);
         }
         world.pass(MINUTE / 6);
     }

@@ -1,6 +1,6 @@
 //! Watches in the world: incarnations, standings, and the assets that the kernel follows.
 
-use plugin_sdk::{Enforced, Standing, SyncState, standing::Reason, testing};
+use plugin_sdk::{Follow, Pin, Standing, SyncState, port::Made, standing::Reason, testing};
 use prodspec_model::{
     Asset, AssetId, Filter,
     operation::{IntentWatch, Operation, PipelineStep, StatusIs, Watch as On, WatchOperation},
@@ -81,19 +81,19 @@ impl World {
     }
 
     /// Follows what the kernel asks for: the present standing is told at once.
-    pub(super) fn follow(&mut self, follow: Vec<(AssetId, bool)>) {
+    pub(super) fn follow(&mut self, follow: Vec<Follow>) {
         let mut told = Vec::new();
-        for (asset, from_now_on) in follow {
-            match from_now_on {
-                true => {
-                    told.extend(
-                        self.standings
-                            .get(&asset)
-                            .map(|it| (asset.clone(), it.clone())),
-                    );
-                    self.followed.insert(asset);
+        for what in follow {
+            match what {
+                Follow::Assets(assets) => {
+                    for asset in assets {
+                        let standing = self.standings.get(&asset).cloned();
+                        told.extend(standing.map(|it| (asset.clone(), it)));
+                        self.followed.insert(asset);
+                    }
                 }
-                false => drop(self.followed.remove(&asset)),
+                Follow::Not(assets) => self.followed.retain(|it| !assets.contains(it)),
+                other => panic!("{other:?}"),
             }
         }
         if !told.is_empty() {
@@ -103,17 +103,15 @@ impl World {
 
     /// The standing of an asset is this now. It is told if the kernel follows the asset.
     pub(super) fn stands(&mut self, asset: &str, state: SyncState) {
-        let enforced = Enforced::new(Digest([0; 32]), state);
-        self.told(asset, Standing::Enforced(enforced));
+        self.told(asset, standing(state));
     }
 
     /// The next owner has yet to look at the asset.
     pub(super) fn is_forgotten(&mut self, asset: &str) {
         let since = self.now.wall;
-        let mut enforced = Enforced::new(Digest([0; 32]), out_of_sync(since));
-        enforced.reason = Some(Reason::Looking);
-        let standing = Standing::Enforced(enforced);
-        self.standings.insert(id(asset), standing);
+        let mut found = standing(SyncState::out_of_sync(since));
+        found.reason = Some(Reason::Looking);
+        self.standings.insert(id(asset), found);
     }
 
     pub(super) fn told(&mut self, asset: &str, standing: Standing) {
@@ -124,7 +122,7 @@ impl World {
     }
 
     pub(super) fn is_out(&mut self, asset: &str) {
-        self.stands(asset, out_of_sync(self.now.wall));
+        self.stands(asset, SyncState::out_of_sync(self.now.wall));
     }
 
     pub(super) fn is_in_sync(&mut self, asset: &str) {
@@ -164,11 +162,7 @@ impl World {
     }
 }
 
-pub(super) fn out_of_sync(since: jiff::Timestamp) -> SyncState {
-    SyncState::OutOfSync {
-        since,
-        waits_for: Vec::new(),
-        why: None,
-        awaits_person: false,
-    }
+/// The standing of an asset in this state.
+pub(super) fn standing(state: SyncState) -> Standing {
+    Standing::at(Pin::Default, Some(Digest([0; 32])), state)
 }

@@ -5,13 +5,15 @@ use std::{
     time::Duration,
 };
 
-use control_plane_store::records::By;
 use jiff::Timestamp;
 use plugin_sdk::{
-    Dispatch, DispatchRequest, Standing,
+    By, Dispatch, DispatchRequest, Standing,
     operation::{EffectKey, ExecutionId, Fence, Probed, Ran, Start, StartCause},
-    plugin, testing,
+    plugin,
+    port::{Made, SettleRequest, Settlement},
+    testing,
 };
+use prodspec_model::{AssetId, Incarnation};
 
 use super::{stored::Stored, *};
 use crate::{
@@ -19,7 +21,6 @@ use crate::{
     record::{Ended, KeyRecord},
     view, watch,
 };
-use prodspec_model::{AssetId, Incarnation};
 
 /// A call in flight.
 #[derive(Debug, Clone)]
@@ -405,7 +406,7 @@ impl World {
     }
 
     pub(super) fn probed(&mut self, answer: Probed) {
-        let (no, _) = self.probes.pop_first().unwrap();
+        let no = self.probes.pop_first().unwrap().0;
         self.step(Event::Probed(no, Ok(answer)));
     }
 
@@ -428,9 +429,8 @@ impl World {
     }
 
     pub(super) fn with(&mut self, function: Function) {
-        self.settings
-            .functions
-            .insert(function.info.name.clone(), function);
+        let functions = &mut self.settings.functions;
+        functions.insert(function.info.name.clone(), function);
     }
 
     pub(super) fn with_workflow(&mut self, workflow: Workflow) {
@@ -472,10 +472,8 @@ impl World {
     pub(super) fn outcome(&mut self, workflow: &str, key: &str) -> Option<Outcome> {
         self.sync();
         let id = self.id(workflow, key);
-        self.stored
-            .ended
-            .get(&id)
-            .map(|ended| ended.outcome.clone())
+        let ended = self.stored.ended.get(&id);
+        ended.map(|ended| ended.outcome.clone())
     }
 
     pub(super) fn ended(&mut self, workflow: &str, key: &str) -> &Ended {

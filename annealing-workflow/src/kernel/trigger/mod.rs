@@ -4,10 +4,9 @@ mod state;
 
 use std::sync::Arc;
 
-use control_plane_store::records::By;
 use jiff::Timestamp;
 use plugin_sdk::{
-    Now,
+    By, Now,
     operation::{ExecutionId, Start, StartCause},
     workflow::WorkflowName,
 };

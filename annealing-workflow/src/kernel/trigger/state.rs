@@ -5,9 +5,8 @@ use std::{
     time::Duration,
 };
 
-use control_plane_store::records::By;
 use jiff::{SignedDuration, Timestamp};
-use plugin_sdk::{Mono, Now};
+use plugin_sdk::{By, Mono, Now};
 use prodspec_model::{AssetId, operation::Operation};
 
 use super::super::intended::ScheduleWord;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
-use plugin_sdk::{Standing, SyncState, standing::Reason};
+use plugin_sdk::{Relation, Standing, SyncState, standing::Reason};
 use prodspec_model::{AssetId, Filter, Snapshot, operation::StatusIs, snapshot::Change};
 
 use crate::watch::StatusWatch;
@@ -149,45 +149,32 @@ impl Members {
 
 /// Whether enforcement has yet to look at the asset: after a takeover nothing follows from that.
 fn is_unknown(standing: &Standing) -> bool {
-    match standing {
-        Standing::Enforced(enforced) => {
-            let out = matches!(
-                enforced.state,
-                SyncState::OutOfSync { .. } | SyncState::Unhealthy { .. }
-            );
-            // Its first look may be held up, or fail.
-            let held_up = [Reason::Looking, Reason::Failed, Reason::Ownership];
-            out && enforced
-                .reason
-                .is_some_and(|reason| held_up.contains(&reason))
-        }
-        _ => false,
-    }
+    // Its first look may be held up, or fail.
+    let held_up = [Reason::Looking, Reason::Failed, Reason::Ownership];
+    let held_up = standing.reason.is_some_and(|why| held_up.contains(&why));
+    held_up && !standing.state.is_in_sync()
 }
 
 /// Whether a look at the asset is to come or under way, and has not failed.
 fn is_queued(standing: &Standing) -> bool {
-    matches!(standing, Standing::Enforced(enforced) if enforced.reason != Some(Reason::Failed))
+    standing.relation == Relation::Enforced && standing.reason != Some(Reason::Failed)
 }
 
 /// Whether the standing says nothing about the only condition that counts. An asset that is unhealthy is looked at and pushed
 /// again from time to time, and is unhealthy still when that fails.
 fn says_no_health(is: &[StatusIs], standing: &Standing) -> bool {
-    let Standing::Enforced(enforced) = standing else {
-        return false;
-    };
-    let out = matches!(enforced.state, SyncState::OutOfSync { .. });
+    let out = matches!(standing.state, SyncState::OutOfSync { .. });
     let busy = [Reason::Looking, Reason::UnderWay, Reason::UnknownPush];
-    let busy = enforced.reason.is_some_and(|reason| busy.contains(&reason));
+    let busy = standing.reason.is_some_and(|reason| busy.contains(&reason));
     is.contains(&StatusIs::Unhealthy) && !is.contains(&StatusIs::OutOfSync) && out && busy
 }
 
 /// For how long one of the conditions has held. `None`: none does.
 pub(super) fn age(is: &[StatusIs], standing: &Standing, now: Timestamp) -> Option<SignedDuration> {
-    let Standing::Enforced(enforced) = standing else {
+    if standing.relation != Relation::Enforced {
         return None;
-    };
-    let (condition, since) = match &enforced.state {
+    }
+    let (condition, since) = match &standing.state {
         SyncState::InSync { since } => (StatusIs::InSync, *since),
         SyncState::OutOfSync { since, .. } => (StatusIs::OutOfSync, *since),
         SyncState::Unhealthy { .. } => (StatusIs::Unhealthy, now),

@@ -6,11 +6,11 @@ mod trigger;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use control_plane_store::records::By;
 use jiff::{Timestamp, Unit};
 use plugin_sdk::{
-    Now, Standing,
+    By, Now, Standing,
     operation::{Limit, StartCause},
+    port::Made,
 };
 use prodspec_model::{AssetId, Incarnation, operation::Per};
 
@@ -21,7 +21,7 @@ use self::{
 };
 use super::{
     Bug, DISPATCH, Lane,
-    event::{Effects, Made, Reply},
+    event::{Effects, Reply},
     intended::ScheduleWord,
     refused::Refused,
     state::{Execution, Phase, StepId},

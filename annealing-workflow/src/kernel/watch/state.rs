@@ -6,7 +6,7 @@ use std::{
 };
 
 use jiff::{SignedDuration, Timestamp};
-use plugin_sdk::{Mono, Standing};
+use plugin_sdk::{Follow, Mono, Standing};
 use prodspec_model::{
     AssetId, Incarnation, IncarnationNo, operation::Watch as On, snapshot::Change,
 };
@@ -40,7 +40,7 @@ pub(in crate::kernel) struct Watches {
     /// The watches that follow assets.
     following: BTreeSet<AssetId>,
     /// The assets to follow, or not any more, from this step on.
-    follow: Vec<(AssetId, bool)>,
+    follow: Vec<Follow>,
 }
 
 impl Watches {
@@ -103,13 +103,13 @@ impl Watches {
             _ if !self.following.remove(asset) => return,
             _ => (BTreeSet::new(), self.followed_by(asset)),
         };
-        for id in came {
-            self.followers
-                .entry(id.clone())
-                .or_default()
-                .insert(asset.clone());
-            // Its present standing is told, if it was followed before, too.
-            self.follow.push((id, true));
+        for id in &came {
+            let watches = self.followers.entry(id.clone()).or_default();
+            watches.insert(asset.clone());
+        }
+        if !came.is_empty() {
+            // The present standing of each is reported, if it was followed before, too.
+            self.follow.push(Follow::Assets(came.into_iter().collect()));
         }
         for id in left {
             self.unfollow(asset, id);
@@ -134,7 +134,7 @@ impl Watches {
             watches.remove(watch);
             if watches.is_empty() {
                 self.followers.remove(&asset);
-                self.follow.push((asset, false));
+                self.follow.push(Follow::Not(vec![asset]));
             }
         }
     }

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use control_plane_store::records::By;
 use jiff::{SignedDuration, Timestamp};
-use plugin_sdk::document::FieldPath;
+use plugin_sdk::{By, document::FieldPath};
 use prodspec_model::{
     Asset, AssetId, Digest, Incarnation, IncarnationNo,
     operation::{IntentWatch as OnIntent, Operation, StatusWatch as OnStatus, Watch as On},

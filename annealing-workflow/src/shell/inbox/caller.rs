@@ -3,10 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use control_plane_runtime::{Runtime, timeout_at};
-use control_plane_store::{Batch, CommitError, Error, Record, Version, record, records::By};
+use control_plane_store::{Batch, CommitError, Error, Record, Version, record};
 use futures::{FutureExt, StreamExt, stream::BoxStream};
 use plugin_sdk::{
-    Mono,
+    By, Mono,
     operation::{ExecutionId, Start},
     workflow::WorkflowName,
 };

@@ -6,7 +6,7 @@ use std::{
 };
 
 use control_plane_runtime::{Runtime, TokioRuntime};
-use control_plane_store::{Batch, MemoryStore, Store, owner, records::By};
+use control_plane_store::{Batch, MemoryStore, Store, owner};
 use futures::{
     StreamExt,
     channel::mpsc::{self, UnboundedSender},
@@ -14,7 +14,7 @@ use futures::{
     stream,
 };
 use plugin_sdk::{
-    Enforcement, Feed, FeedItem, FencingToken, Mono, Now,
+    By, Enforcement, Feed, FeedItem, FencingToken, Mono, Now,
     operation::{Answer, FunctionInfo, FunctionRequest, Repeat, from_fn},
     testing,
 };
@@ -64,7 +64,7 @@ impl Enforcement for Intent {
             FeedItem::Lease(Mono(u64::MAX)),
             FeedItem::Took(self.first.clone()),
         ];
-        Feed::new(stream::iter(begin).chain(later), |_, _| {})
+        Feed::new(stream::iter(begin).chain(later), drop)
     }
 }
 

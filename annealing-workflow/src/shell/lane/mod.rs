@@ -16,10 +16,9 @@ use control_plane_store::{
 };
 use futures::{FutureExt, StreamExt, channel::mpsc::UnboundedReceiver, future::BoxFuture};
 use plugin_sdk::{
-    Feed, FeedItem, Mono,
+    Feed, FeedItem, Follow, Mono,
     operation::{ExecutionId, KeyIdentity},
 };
-use prodspec_model::AssetId;
 
 mod commits;
 mod drain;
@@ -60,7 +59,7 @@ pub(super) struct Session<R> {
     lazy_since: Option<Mono>,
     thens: VecDeque<(Ticket, Then)>,
     /// Assets to follow, or not any more.
-    follow: Vec<(AssetId, bool)>,
+    follow: Vec<Follow>,
     replies: BTreeMap<ReplyNo, Answer<Reply>>,
     next_reply: u64,
     waiting: BTreeMap<ExecutionId, Vec<Answer<Option<Ended>>>>,
@@ -223,11 +222,8 @@ impl<R: Runtime> Session<R> {
 
     /// Follows the assets that the kernel has asked for, or not any more, in the order in which it did.
     fn follow(&mut self, feed: &Feed) {
-        for (asset, from_now_on) in std::mem::take(&mut self.follow) {
-            match from_now_on {
-                true => feed.follow([asset]),
-                false => feed.unfollow([asset]),
-            }
+        for what in self.follow.drain(..) {
+            feed.follow(what);
         }
     }
 

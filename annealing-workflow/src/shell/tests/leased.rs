@@ -31,8 +31,9 @@ impl Told {
     /// Tells the standing of the asset in the newest feed.
     fn stands(&self) {
         let since = testing::NOW;
-        let standing = Enforced::new(Digest([7; 32]), SyncState::InSync { since });
-        let standing = ("job/eu".parse().unwrap(), Standing::Enforced(standing));
+        let state = SyncState::InSync { since };
+        let standing = Standing::at(Pin::Default, Some(Digest([7; 32])), state);
+        let standing = ("job/eu".parse().unwrap(), standing);
         let newest = self.feeds.borrow().0.len() - 1;
         self.tell(newest, FeedItem::Standings(vec![standing]));
     }
@@ -48,9 +49,10 @@ impl Enforcement for Port {
         let begin = [FeedItem::Lease(Mono(u64::MAX)), took];
         self.0.feeds.send_modify(|(feeds, _)| feeds.push(sender));
         let told = self.0.clone();
-        let follow = move |assets: Vec<_>, follows| {
-            let asked = if follows { assets.len() } else { 0 };
-            told.feeds.send_modify(|(_, all)| *all += asked);
+        let follow = move |what| {
+            if let Follow::Assets(assets) = what {
+                told.feeds.send_modify(|(_, all)| *all += assets.len());
+            }
         };
         Feed::new(stream::iter(begin).chain(items), follow)
     }

@@ -3,16 +3,16 @@
 use std::{collections::BTreeMap, sync::atomic::AtomicI32};
 
 use async_trait::async_trait;
-use control_plane_store::records::Holder;
-use plugin_sdk::{ChangeId, FieldEdit, operation::Power};
+use plugin_sdk::{
+    ChangeId, Edits, FieldEdit, Holder,
+    operation::Power,
+    port::{HeldEdit, Made, SettleReply, SettleRequest, Settlement, WaitNo},
+};
 use prodspec_model::AssetId;
 use tokio::sync::watch;
 
 use super::*;
-use crate::{
-    intent::{CallNo, Intent, Made, PreparedEdit, SettleReply, SettleRequest, Settlement},
-    kernel::Say,
-};
+use crate::kernel::Say;
 
 /// Longer than any test.
 const LONG: Duration = Duration::from_secs(24 * 3_600);
@@ -31,7 +31,7 @@ enum First {
 struct Shelf {
     first: First,
     asked: AtomicU32,
-    waits: watch::Sender<BTreeMap<CallNo, (SettleRequest, SettleReply)>>,
+    waits: watch::Sender<BTreeMap<WaitNo, (SettleRequest, SettleReply)>>,
     forgotten: AtomicU32,
     /// The programs that hold fields when the owner begins.
     holders: watch::Sender<BTreeSet<Holder>>,
@@ -70,8 +70,8 @@ impl Shelf {
 }
 
 #[async_trait]
-impl Intent for Shelf {
-    async fn edit(&self, _: &PreparedEdit) -> Result<Made, plugin::Error> {
+impl Edits for Shelf {
+    async fn edit(&self, _: &HeldEdit) -> Result<Made, plugin::Error> {
         Ok(Made {
             assets: vec![AssetId::new("job/eu").unwrap()],
             ..Made::default()
@@ -90,7 +90,7 @@ impl Intent for Shelf {
         }
     }
 
-    fn forget(&self, wait: CallNo) {
+    fn forget(&self, wait: WaitNo) {
         self.waits.send_modify(|waits| {
             let known = waits.remove(&wait).is_some();
             let forgotten = u32::from(known);
@@ -137,7 +137,7 @@ fn setting(builder: WorkflowsBuilder<TokioRuntime>) -> WorkflowsBuilder<TokioRun
 
 async fn with_shelf<T>(shelf: &Arc<Shelf>, then: impl AsyncFnOnce(Handle<TokioRuntime>) -> T) -> T {
     let (store, port) = (Arc::new(MemoryStore::new()), shelf.clone());
-    owning_with(&store, setting, |it| it.with_intent(port), then).await
+    owning_with(&store, setting, |it| it.with_edits(port), then).await
 }
 
 async fn start(handle: &Handle<TokioRuntime>, n: usize) -> Vec<ExecutionId> {
@@ -199,7 +199,7 @@ async fn r34_fields_of_an_ended_execution_are_given_up_until_it_succeeds() {
 #[tokio::test(start_paused = true)]
 async fn r34_fields_of_executions_that_ended_before_a_takeover_are_given_up_until_it_succeeds() {
     let (store, shelf) = (Arc::new(MemoryStore::new()), Shelf::first(First::Keeps));
-    let intent = |attached: Attached<TokioRuntime>| attached.with_intent(shelf.clone());
+    let intent = |attached: Attached<TokioRuntime>| attached.with_edits(shelf.clone());
     let (ended, live) = owning_with(&store, setting, intent, async |handle| {
         let mut ids = start(&handle, 2).await;
         shelf.has_waits(2).await;

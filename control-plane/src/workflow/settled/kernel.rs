@@ -5,8 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use annealing_workflow::intent::{CallNo, SettleRequest, Settlement};
-use plugin_sdk::{ChangeId, Mono, Now, Standing, plugin};
+use plugin_sdk::{
+    ChangeId, Follow, Mono, Now, Relation, Standing, plugin,
+    port::{SettleRequest, Settlement, WaitNo},
+};
 use prodspec_model::{AssetId, Digest, Incarnation, IncarnationNo, addons::RolloutPolicyRef};
 
 use super::{
@@ -18,9 +20,9 @@ use super::{
 #[derive(Debug)]
 pub(super) enum Event {
     /// A wait begins. The runs of generation after this number of them have its edit.
-    Settle(CallNo, SettleRequest, u64),
+    Settle(WaitNo, SettleRequest, u64),
     /// The end of a wait does not count any more.
-    Forget(CallNo),
+    Forget(WaitNo),
     /// The run that was [awaited](Kernel::run_to_await) has sealed this incarnation, or has found it unchanged. `None`:
     /// generation has ended.
     Ran(Option<IncarnationNo>),
@@ -40,9 +42,9 @@ pub(super) enum Event {
 #[derive(Debug, Default)]
 pub(super) struct Effects {
     /// Waits that are over.
-    pub(super) ended: Vec<(CallNo, Result<Settlement, plugin::Error>)>,
-    /// Assets to follow (`true`), or not any more.
-    pub(super) follow: Vec<(AssetId, bool)>,
+    pub(super) ended: Vec<(WaitNo, Result<Settlement, plugin::Error>)>,
+    /// Assets to follow, or not any more, in this order.
+    pub(super) follow: Vec<Follow>,
     /// Policy groups to ask about at an incarnation. `None`: the answer is not needed any more.
     pub(super) questions: Vec<(AssetId, Option<IncarnationNo>)>,
 }
@@ -50,20 +52,20 @@ pub(super) struct Effects {
 /// The waits of one ownership.
 #[derive(Debug, Default)]
 pub(super) struct Kernel {
-    waits: BTreeMap<CallNo, Wait>,
+    waits: BTreeMap<WaitNo, Wait>,
     /// The waits for each change, whose fields may be set by others.
-    changes: BTreeSet<(ChangeId, CallNo)>,
+    changes: BTreeSet<(ChangeId, WaitNo)>,
     overwritten: BTreeMap<ChangeId, String>,
     /// Waits for which no run is waited for yet, each with the number of runs that had begun before its edit.
-    asked: BTreeMap<CallNo, u64>,
+    asked: BTreeMap<WaitNo, u64>,
     /// Waits for the present run. `None`: there is none.
-    running: Option<BTreeSet<CallNo>>,
+    running: Option<BTreeSet<WaitNo>>,
     /// Waits until enforcement has taken an incarnation. Forgotten ones stay until then.
-    sealed: BTreeSet<(IncarnationNo, CallNo)>,
+    sealed: BTreeSet<(IncarnationNo, WaitNo)>,
     /// The newest incarnation that enforcement has taken.
     latest: Option<Incarnation>,
     /// The waits that follow each asset.
-    index: BTreeMap<(AssetId, CallNo), Entry>,
+    index: BTreeMap<(AssetId, WaitNo), Entry>,
     groups: Groups,
     /// The newest batch of waits that follow their assets.
     batch: BatchNo,
@@ -149,7 +151,7 @@ impl Kernel {
             && self.next_wake().is_none()
     }
 
-    fn settle(&mut self, no: CallNo, request: SettleRequest, begun: u64, out: &mut Effects) {
+    fn settle(&mut self, no: WaitNo, request: SettleRequest, begun: u64, out: &mut Effects) {
         let SettleRequest { change, assets, .. } = request;
         if let Some(words) = self.overwritten.get(&change) {
             let end = Settlement::Overwritten(words.clone());
@@ -188,7 +190,7 @@ impl Kernel {
         let Some(latest) = self.latest.clone() else {
             return;
         };
-        let later = (IncarnationNo(latest.no().0 + 1), CallNo(0));
+        let later = (IncarnationNo(latest.no().0 + 1), WaitNo(0));
         let later = self.sealed.split_off(&later);
         let begun = std::mem::replace(&mut self.sealed, later);
         if begun.is_empty() {
@@ -200,14 +202,14 @@ impl Kernel {
             self.follow(now, no, &latest, &mut follow, out);
         }
         out.follow
-            .extend(follow.into_iter().map(|asset| (asset, true)));
+            .push(Follow::Assets(follow.into_iter().collect()));
     }
 
     /// Lets a wait follow its assets. The feed tells the present standing of each also if it is followed already.
     fn follow(
         &mut self,
         now: Mono,
-        no: CallNo,
+        no: WaitNo,
         latest: &Incarnation,
         follow: &mut BTreeSet<AssetId>,
         out: &mut Effects,
@@ -256,8 +258,8 @@ impl Kernel {
     fn overwrite(&mut self, all: BTreeMap<ChangeId, String>, out: &mut Effects) {
         for (change, words) in &all {
             let (first, last) = (
-                (change.clone(), CallNo(0)),
-                (change.clone(), CallNo(u64::MAX)),
+                (change.clone(), WaitNo(0)),
+                (change.clone(), WaitNo(u64::MAX)),
             );
             let waits: Vec<_> = self
                 .changes
@@ -296,22 +298,22 @@ impl Kernel {
     }
 
     /// The waits that follow an asset and whose entry is such.
-    fn entries(&self, asset: &AssetId, such: impl Fn(&Entry) -> bool) -> Vec<CallNo> {
+    fn entries(&self, asset: &AssetId, such: impl Fn(&Entry) -> bool) -> Vec<WaitNo> {
         let (first, last) = (
-            (asset.clone(), CallNo(0)),
-            (asset.clone(), CallNo(u64::MAX)),
+            (asset.clone(), WaitNo(0)),
+            (asset.clone(), WaitNo(u64::MAX)),
         );
         let entries = self.index.range(first..=last);
         let such = entries.filter(|(_, entry)| such(entry));
         such.map(|((_, no), _)| *no).collect()
     }
 
-    fn end(&mut self, no: CallNo, end: Settlement, out: &mut Effects) {
+    fn end(&mut self, no: WaitNo, end: Settlement, out: &mut Effects) {
         self.remove(no, out);
         out.ended.push((no, Ok(end)));
     }
 
-    fn remove(&mut self, no: CallNo, out: &mut Effects) {
+    fn remove(&mut self, no: WaitNo, out: &mut Effects) {
         let Some(wait) = self.waits.remove(&no) else {
             return;
         };
@@ -326,7 +328,7 @@ impl Kernel {
     }
 
     /// Removes a wait from an asset, and stops following the asset if no wait is left there.
-    fn remove_entry(&mut self, asset: &AssetId, no: CallNo, out: &mut Effects) {
+    fn remove_entry(&mut self, asset: &AssetId, no: WaitNo, out: &mut Effects) {
         let Some(entry) = self.index.remove(&(asset.clone(), no)) else {
             return;
         };
@@ -336,11 +338,11 @@ impl Kernel {
             out.questions.push((policy, None));
         }
         let (first, last) = (
-            (asset.clone(), CallNo(0)),
-            (asset.clone(), CallNo(u64::MAX)),
+            (asset.clone(), WaitNo(0)),
+            (asset.clone(), WaitNo(u64::MAX)),
         );
         if self.index.range(first..=last).next().is_none() {
-            out.follow.push((asset.clone(), false));
+            out.follow.push(Follow::Not(vec![asset.clone()]));
         }
     }
 }
@@ -353,13 +355,13 @@ fn policy(incarnation: &Incarnation, asset: &AssetId) -> Option<AssetId> {
 
 /// Whether production had the wanted content, or newer one.
 fn was_in_sync(standing: &Standing, wanted: &Entry) -> bool {
-    match standing {
+    match standing.relation {
         // What is removed from intent stays in production until it is turned down on its own.
-        Standing::Absent { .. } | Standing::LeftAlone { .. } => wanted.content.is_none(),
-        Standing::ModelledOnly { .. } => true,
-        Standing::Enforced(enforced) => {
-            let newer = enforced.in_sync_at.is_some_and(|no| no >= wanted.at);
-            let same = Some(enforced.content) == wanted.content && enforced.in_sync_at.is_some();
+        Relation::Absent | Relation::LeftAlone => wanted.content.is_none(),
+        Relation::ModelledOnly => true,
+        Relation::Enforced => {
+            let newer = standing.in_sync_at.is_some_and(|no| no >= wanted.at);
+            let same = standing.content == wanted.content && standing.in_sync_at.is_some();
             wanted.content.is_none() || newer || same
         }
         _ => false,

@@ -16,7 +16,6 @@ use std::{
 };
 
 use annealing_enforcer::Handle as Enforcer;
-use annealing_workflow::intent::{CallNo, SettleReply, SettleRequest};
 use control_plane_runtime::{Kernel as _, Runtime, SupervisedTask};
 use control_plane_store::records::{HeldField, Ledger};
 use futures::{
@@ -25,7 +24,10 @@ use futures::{
     future::{AbortHandle, Abortable, Aborted, BoxFuture, OptionFuture},
     stream::{self, FuturesUnordered},
 };
-use plugin_sdk::{ChangeId, Enforcement, Feed, FeedItem, Mono};
+use plugin_sdk::{
+    ChangeId, Enforcement, Feed, FeedItem, Mono,
+    port::{SettleReply, SettleRequest, WaitNo},
+};
 use prodspec_model::{AssetId, IncarnationNo};
 use tokio::sync::{Mutex, watch};
 
@@ -47,7 +49,7 @@ pub(super) const LATER: u64 = u64::MAX;
 enum Input {
     /// A wait, and the number of runs of generation that had begun when the edit was durable.
     Settle(SettleRequest, u64, SettleReply),
-    Forget(CallNo),
+    Forget(WaitNo),
 }
 
 impl Waits {
@@ -76,7 +78,7 @@ impl Waits {
             .unbounded_send(Input::Settle(request, begun, reply));
     }
 
-    pub(super) fn forget(&self, wait: CallNo) {
+    pub(super) fn forget(&self, wait: WaitNo) {
         // After the end of the ownership there are no waits.
         let _ = self.inputs.unbounded_send(Input::Forget(wait));
     }
@@ -185,12 +187,8 @@ impl<R: Runtime> Session<R> {
                 reply.settled(end);
             }
         }
-        for same in effects.follow.chunk_by(|(_, one), (_, next)| one == next) {
-            let assets = same.iter().map(|(asset, _)| asset.clone());
-            match same.first() {
-                Some((_, true)) => self.feed.follow(assets),
-                _ => self.feed.unfollow(assets),
-            }
+        for what in effects.follow {
+            self.feed.follow(what);
         }
         for (policy, at) in effects.questions {
             if let Some(before) = self.asked.remove(&policy) {

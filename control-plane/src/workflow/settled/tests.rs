@@ -5,9 +5,12 @@ use std::{
     time::Duration,
 };
 
-use annealing_workflow::intent::{CallNo, SettleRequest, Settlement};
 use control_plane_runtime::Kernel as _;
-use plugin_sdk::{ChangeId, Enforced, Mono, Now, Standing, SyncState, plugin, testing};
+use plugin_sdk::{
+    ChangeId, Follow, Mono, Now, Pin, Relation, Standing, SyncState, plugin,
+    port::{SettleRequest, Settlement, WaitNo},
+    testing,
+};
 use prodspec_model::{
     Asset, AssetId, AssetRef, Incarnation, IncarnationNo, addons::RolloutPolicyRef,
 };
@@ -51,9 +54,11 @@ fn incarnation(no: u32, content: &str) -> Incarnation {
 
 fn enforced(name: &str, content: &str, in_sync_at: Option<u32>) -> (AssetId, Standing) {
     let since = testing::NOW;
-    let mut standing = Enforced::new(asset(name, content).digest(), SyncState::InSync { since });
+    let state = SyncState::InSync { since };
+    let content = asset(name, content).digest();
+    let mut standing = Standing::at(Pin::Default, Some(content), state);
     standing.in_sync_at = in_sync_at.map(IncarnationNo);
-    (id(name), Standing::Enforced(standing))
+    (id(name), standing)
 }
 
 /// A kernel, and all that it has said.
@@ -94,13 +99,20 @@ impl Rig {
         for (wait, end) in out.ended {
             assert!(self.ended.insert(wait.0, end).is_none(), "{wait:?} twice");
         }
-        for (asset, from_now_on) in out.follow {
-            match from_now_on {
-                true => {
-                    *self.follows.entry(asset.clone()).or_default() += 1;
-                    self.followed.insert(asset);
+        for what in out.follow {
+            match what {
+                Follow::Assets(assets) => {
+                    for asset in assets {
+                        *self.follows.entry(asset.clone()).or_default() += 1;
+                        self.followed.insert(asset);
+                    }
                 }
-                false => assert!(self.followed.remove(&asset), "{asset}"),
+                Follow::Not(assets) => {
+                    for asset in assets {
+                        assert!(self.followed.remove(&asset), "{asset}");
+                    }
+                }
+                other => panic!("{other:?}"),
             }
         }
         for (policy, at) in out.questions {
@@ -118,11 +130,11 @@ impl Rig {
             change: change(no),
             assets: assets.iter().map(|name| id(name)).collect(),
         };
-        self.step(Event::Settle(CallNo(no), request, no));
+        self.step(Event::Settle(WaitNo(no), request, no));
     }
 
     fn forget(&mut self, no: u64) {
-        self.step(Event::Forget(CallNo(no)));
+        self.step(Event::Forget(WaitNo(no)));
     }
 
     /// A run that starts now seals this incarnation.
@@ -204,11 +216,11 @@ fn r36_unchanged_content_counts_as_it_was_found_before() {
 
 #[test]
 fn r36_removed_and_modelled_assets_are_not_waited_for_in_production() {
-    let gone = Standing::Absent { moved_to: None };
-    let left = Standing::LeftAlone { moved_to: None };
-    let modelled = Standing::ModelledOnly {
-        content: asset("a", "new").digest(),
-    };
+    let since = testing::NOW;
+    let standing = |relation| Standing::new(relation, SyncState::InSync { since });
+    let gone = standing(Relation::Absent);
+    let left = standing(Relation::LeftAlone);
+    let modelled = standing(Relation::ModelledOnly);
     for (name, standing, done) in [
         ("gone", gone.clone(), true),
         ("gone", left.clone(), true),

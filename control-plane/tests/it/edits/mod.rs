@@ -10,8 +10,9 @@ use control_plane::{
     EditRefused, Edited, Error,
     prelude::*,
     sdk::{ChangeId, EditableSource},
-    store::records::{HeldField, Holder},
+    store::records::HeldField,
 };
+use plugin_sdk::Holder;
 
 use crate::world::{LONG, Production, Running, ann, id, plane, write};
 

@@ -152,7 +152,7 @@ fn manifest(n: usize) -> Json {
 const NOW: jiff::Timestamp = jiff::Timestamp::UNIX_EPOCH;
 
 fn word(guard: &str, digest: Digest) -> SealOverride {
-    let by = control_plane_store::records::By::new("ada", "moved");
+    let by = plugin_sdk::By::new("ada", "moved");
     SealOverride::new(guard, digest, by, NOW, Some(jiff::Timestamp::MAX))
 }
 

@@ -1,22 +1,22 @@
-//! Sync states of assets with a pin of their own, reported to the strategist. Only a diff that started after the pin
-//! moved shows that an asset is in sync there (R20).
+//! Findings about assets with a pin of their own, for the readers of feeds that follow all of these. Only a diff that
+//! started after the pin moved shows that an asset is in sync there (R20).
 
-use plugin_sdk::{Delay, Now, Pin, PinEvent, PinStatus, Recheck, SyncState};
+use plugin_sdk::{Delay, Now, Recheck, Standing, SyncState};
 use prodspec_model::AssetId;
 
 use super::{
     Kernel,
-    event::Effects,
+    event::{Effects, News},
     state::{attempt::Phase, numbers::SlotNo, pins::Stand, slot::flag},
 };
 use crate::bug::Bug;
 
-/// Maximum number of blockers reported to the strategist per asset. Further ones follow once these have settled.
+/// Maximum number of blockers reported per asset. Further ones follow once these have settled.
 const TOLD: usize = 64;
 
 impl Kernel {
     /// Starts anew after the strategist moved the asset's pin: earlier findings do not count.
-    pub(super) fn restart_status(&mut self, now: Now, slot: SlotNo, out: &mut Effects) {
+    pub(super) fn restart_stand(&mut self, now: Now, slot: SlotNo) {
         if self.table.is_pinned(slot) {
             let entry = self.table.slot(slot);
             // Without an intent there is nothing to diff.
@@ -28,7 +28,7 @@ impl Kernel {
                 state: if nothing || old {
                     SyncState::InSync { since: now.wall }
                 } else {
-                    out_of_sync(now)
+                    SyncState::out_of_sync(now.wall)
                 },
                 unhealthy: None,
             };
@@ -36,11 +36,11 @@ impl Kernel {
         } else if !self.pins.forget(slot) {
             return;
         }
-        self.report_status(slot, out);
+        self.report_pinned(slot);
     }
 
     /// Keeps the findings after the kernel itself pinned the asset where it was.
-    pub(super) fn follow_status(&mut self, now: Now, slot: SlotNo, out: &mut Effects) {
+    pub(super) fn keep_stand(&mut self, now: Now, slot: SlotNo) {
         let entry = self.table.slot(slot);
         let stand = Stand {
             after: entry.n.wrapping_sub(1),
@@ -49,11 +49,11 @@ impl Kernel {
             unhealthy: None,
         };
         self.pins.put(slot, stand);
-        self.report_status(slot, out);
+        self.report_pinned(slot);
     }
 
     /// Notes that a diff found the asset in sync. Returns whether that confirms a moved pin.
-    pub(super) fn report_in_sync(&mut self, now: Now, slot: SlotNo, out: &mut Effects) -> bool {
+    pub(super) fn report_in_sync(&mut self, now: Now, slot: SlotNo) -> bool {
         if self.pins.is_empty() {
             return false;
         }
@@ -70,34 +70,34 @@ impl Kernel {
         let news = !std::mem::replace(&mut stand.confirmed, true);
         if !matches!(stand.state, SyncState::InSync { .. }) {
             stand.state = SyncState::InSync { since: now.wall };
-            self.report_status(slot, out);
+            self.report_pinned(slot);
         }
         news
     }
 
     /// Confirms the pin of an asset without an intent and without a push in flight: there is nothing to diff.
-    pub(super) fn report_not_enforced(&mut self, now: Now, slot: SlotNo, out: &mut Effects) {
+    pub(super) fn report_not_enforced(&mut self, now: Now, slot: SlotNo) {
         let Some(stand) = self.pins.of_mut(slot) else {
             return;
         };
         stand.confirmed = true;
         if !matches!(stand.state, SyncState::InSync { .. }) {
             stand.state = SyncState::InSync { since: now.wall };
-            self.report_status(slot, out);
+            self.report_pinned(slot);
         }
     }
 
-    pub(super) fn report_out_of_sync(&mut self, now: Now, slot: SlotNo, out: &mut Effects) {
+    pub(super) fn report_out_of_sync(&mut self, now: Now, slot: SlotNo) {
         if let Some(stand) = self.pins.of_mut(slot)
             && matches!(stand.state, SyncState::InSync { .. })
         {
-            stand.state = out_of_sync(now);
-            self.report_status(slot, out);
+            stand.state = SyncState::out_of_sync(now.wall);
+            self.report_pinned(slot);
         }
     }
 
     /// Notes the assets for which the checks make the asset wait: none if it may be pushed.
-    pub(super) fn report_waiting(&mut self, slot: SlotNo, delays: &[Delay], out: &mut Effects) {
+    pub(super) fn report_waiting(&mut self, slot: SlotNo, delays: &[Delay]) {
         let Some(stand) = self.pins.of_mut(slot) else {
             return;
         };
@@ -114,12 +114,12 @@ impl Kernel {
         let was_held = std::mem::take(awaits_person);
         if *waits_for != named || *why != held || was_held {
             (*waits_for, *why) = (named, held);
-            self.report_status(slot, out);
+            self.report_pinned(slot);
         }
     }
 
     /// Notes that an operator has to act before the asset is pushed.
-    pub(super) fn report_held(&mut self, slot: SlotNo, because: &str, out: &mut Effects) {
+    pub(super) fn report_held(&mut self, slot: SlotNo, because: &str) {
         let Some(stand) = self.pins.of_mut(slot) else {
             return;
         };
@@ -131,7 +131,7 @@ impl Kernel {
         };
         if why.as_deref() != Some(because) || !*awaits_person {
             (*why, *awaits_person) = (Some(because.to_owned()), true);
-            self.report_status(slot, out);
+            self.report_pinned(slot);
         }
     }
 
@@ -152,7 +152,7 @@ impl Kernel {
         if let Some(stand) = self.pins.of_mut(slot) {
             stand.unhealthy = Some(why.clone());
             stand.state = SyncState::Unhealthy { why };
-            self.report_status(slot, out);
+            self.report_pinned(slot);
             self.remember(now, slot, out);
         }
     }
@@ -176,51 +176,39 @@ impl Kernel {
         (entry.has(flag::IN_SYNC) || diffing) && self.pins.is_confirmed(slot) == Some(false)
     }
 
-    pub(super) fn report_status(&mut self, slot: SlotNo, out: &mut Effects) {
+    /// Reports the standing of a pinned asset, or of one that has just lost its pin, at the end of the step.
+    pub(super) fn report_pinned(&mut self, slot: SlotNo) {
         self.followed.touch(slot);
-        if let Some(told) = self.pin_status_of(slot) {
-            report(told, out);
+        if let Some(id) = self.table.id(slot) {
+            self.followed.touch_pinned(id);
         }
     }
 
-    /// Reports an asset that is not enforced or not known: it has no pin of its own.
-    pub(super) fn report_unknown(&mut self, now: Now, id: &AssetId, out: &mut Effects) {
-        let pin_status = PinStatus {
-            pin: Pin::Default,
-            content: None,
-            state: SyncState::InSync { since: now.wall },
-        };
-        report((id.clone(), pin_status), out);
+    /// Reports the touched assets with a pin of their own, as they stand now.
+    pub(super) fn tell_pinned(&mut self, now: Now, out: &mut Effects) {
+        let touched = self.followed.take_pinned();
+        if touched.is_empty() {
+            return;
+        }
+        let standing = |id: AssetId| (id.clone(), self.standing(now, &id));
+        let standings = touched.into_iter().map(standing).collect();
+        out.feed.push(News::Pinned(standings));
     }
 
-    /// Returns the sync states of all assets with a pin of their own.
-    pub fn pin_statuses(&self) -> Vec<(AssetId, PinStatus)> {
-        let slots = self.pins.slots();
-        slots.filter_map(|slot| self.pin_status_of(slot)).collect()
+    /// Returns the standings of all assets with a pin of their own.
+    pub fn pinned(&self) -> Vec<(AssetId, Standing)> {
+        let ids = self.pins.slots().filter_map(|slot| self.table.id(slot));
+        let now = self.schedule.now();
+        let standing = |id: AssetId| (id.clone(), self.standing(now, &id));
+        ids.map(standing).collect()
     }
 
-    /// Returns the same for a new subscriber. An unhealthy asset is reported as unhealthy first, whatever was found
-    /// since.
-    pub fn followed(&mut self) -> Vec<(AssetId, PinStatus)> {
+    /// Returns the same for a new reader. An unhealthy asset is reported as unhealthy first, whatever was found since.
+    pub fn follow_pinned(&mut self) -> Vec<(AssetId, Standing)> {
         for slot in self.pins.show_unhealthy() {
             self.followed.touch(slot);
         }
-        self.pin_statuses()
-    }
-
-    fn pin_status_of(&self, slot: SlotNo) -> Option<(AssetId, PinStatus)> {
-        let pin = self.table.pin_of(slot).by_number();
-        let content = self.table.content(slot);
-        let state = match self.pins.of(slot) {
-            Some(stand) => stand.state.clone(),
-            None => self.default_state(self.schedule.now(), slot),
-        };
-        let pin_status = PinStatus {
-            pin,
-            content,
-            state,
-        };
-        Some((self.table.id(slot)?, pin_status))
+        self.pinned()
     }
 
     fn default_state(&self, now: Now, slot: SlotNo) -> SyncState {
@@ -228,7 +216,7 @@ impl Kernel {
         if entry.has(flag::IN_SYNC) || !self.table.has_intent(slot) {
             SyncState::InSync { since: now.wall }
         } else {
-            out_of_sync(now)
+            SyncState::out_of_sync(now.wall)
         }
     }
 }
@@ -247,21 +235,4 @@ pub(super) fn held_by(delays: &[Delay]) -> (Vec<AssetId>, Option<String>) {
     named.dedup();
     named.truncate(TOLD);
     (named, held)
-}
-
-fn report(told: (AssetId, PinStatus), out: &mut Effects) {
-    match out.feed.last_mut() {
-        Some(PinEvent::Statuses(stands)) => stands.push(told),
-        _ => out.feed.push(PinEvent::Statuses(vec![told])),
-    }
-}
-
-/// The state of an asset that was not found in sync.
-pub(super) fn out_of_sync(now: Now) -> SyncState {
-    SyncState::OutOfSync {
-        since: now.wall,
-        waits_for: Vec::new(),
-        why: None,
-        awaits_person: false,
-    }
 }

@@ -1,35 +1,35 @@
-//! Takes in pin statuses, and tells late reports from those that describe the present pin.
+//! Takes in standings, and tells late reports from those that describe the present pin.
 
-use plugin_sdk::{Now, Pin, PinStatus, Progress, SyncState};
+use plugin_sdk::{Now, Pin, Progress, Standing, SyncState};
 use prodspec_model::AssetId;
 
 use super::{Bug, Effects, Kernel, Record};
 
 impl Kernel {
-    /// Takes in pin statuses of the group's assets.
-    pub(super) fn statuses_changed(
+    /// Takes in standings of the group's assets.
+    pub(super) fn standings_changed(
         &mut self,
         now: Now,
-        pin_statuses: Vec<(AssetId, PinStatus)>,
+        standings: Vec<(AssetId, Standing)>,
         out: &mut Effects,
     ) {
-        for (asset, pin_status) in pin_statuses {
+        for (asset, standing) in standings {
             // R17: enforcement pins no asset that has left every group, even if a pin was requested.
-            if pin_status.pin == Pin::Default && !self.governs(self.group.latest(), &asset) {
+            if standing.pin == Pin::Default && !self.governs(self.group.latest(), &asset) {
                 self.pins.forget_moves(&asset);
             }
-            if self.is_late(&asset, pin_status.pin) {
-                self.was_there(&asset, pin_status.pin, out);
+            if self.is_late(&asset, standing.pin) {
+                self.was_there(&asset, standing.pin, out);
                 continue;
             }
-            self.stood(now, &asset, &pin_status, out);
-            // The pin status may have made the asset's pin move, so it is outdated already.
-            if self.pins.moves_from(&asset, pin_status.pin) {
+            self.stood(now, &asset, &standing, out);
+            // The standing may have made the asset's pin move, so it is outdated already.
+            if self.pins.moves_from(&asset, standing.pin) {
                 continue;
             }
-            let arrived = matches!(pin_status.state, SyncState::InSync { .. });
-            let arrived = arrived && pin_status.pin != Pin::Default && self.live.is_none();
-            if self.pins.report(asset, pin_status) || arrived {
+            let arrived = matches!(standing.state, SyncState::InSync { .. });
+            let arrived = arrived && standing.pin != Pin::Default && self.live.is_none();
+            if self.pins.report(asset, standing) || arrived {
                 self.pending.look();
             }
         }
