@@ -1,6 +1,6 @@
 //! What an asset wants of its watch.
 
-use plugin_sdk::document::{FieldPath, Step};
+use plugin_sdk::document::FieldPath;
 use prodspec_model::{
     Asset, Digest, Filter,
     operation::{Concurrency, History, Operation, Per, Watch, WatchOperation},
@@ -95,12 +95,8 @@ pub fn selected(asset: &Asset, filter: &Filter, fields: &[FieldPath]) -> Option<
 }
 
 fn at<'v>(content: &'v Value, path: &FieldPath) -> Option<&'v Value> {
-    path.steps()
-        .iter()
-        .try_fold(content, |value, step| match step {
-            Step::Key(key) => value.get(&**key),
-            Step::Index(index) => value.get(*index),
-        })
+    let mut steps = path.steps().iter();
+    steps.try_fold(content, |value, step| step.of(value))
 }
 
 /// Reads which changes are watched; those that this program version does not know start nothing.

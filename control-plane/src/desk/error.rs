@@ -1,7 +1,7 @@
 //! Why an edit was not made.
 
 use control_plane_store::records::HeldField;
-use plugin_sdk::{BoxError, ChangeId, Problems};
+use plugin_sdk::{BoxError, ChangeId, FieldPath, Problems};
 use prodspec_model::AssetId;
 
 /// The reason why an edit of a source was not made.
@@ -25,6 +25,16 @@ pub enum EditRefused {
         .0.edit.path, .0.edit.document, .0.source.0, .0.holder, .0.at
     )]
     Held(Box<HeldField>),
+    /// A program would hold a field of an item that is named by its index.
+    #[error(
+        "`{0}` counts the items of a list, and another item has that index after the next insertion; name the item by a field with a value of its own, as in `clusters[name=\"eu\"].replicas`"
+    )]
+    ByIndex(FieldPath),
+    /// A program would hold a field of a document that is named by its place among others.
+    #[error(
+        "`{0}` counts the documents of a file, and another document has that place after the next insertion; give documents names of their own with `documents_named_by(..)`, or this one a file of its own"
+    )]
+    ByPlace(String),
     /// The edit does not fit the source, or the pipeline refuses its result.
     #[error("the edit is refused:\n{0}")]
     Refused(Problems),

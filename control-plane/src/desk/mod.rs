@@ -10,7 +10,7 @@ mod overwritten;
 mod records;
 mod request;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use control_plane_runtime::{Runtime, timeout_at};
 use control_plane_store::{
@@ -19,8 +19,8 @@ use control_plane_store::{
 };
 use jiff::Timestamp;
 use plugin_sdk::{
-    ChangeId, EditError, FencingToken, Holder, Problem, Problems, Proposal, Reading, SourceChange,
-    with_causes,
+    ChangeId, Document, EditError, FencingToken, Holder, Problem, Problems, Proposal, Reading,
+    SourceChange, document::DocumentName, with_causes,
 };
 use prodspec_gen::{Pipeline, Trial, pipeline::Editable};
 use prodspec_model::{AssetId, IncarnationNo, PartitionId, Revision, SourceName, snapshot::Change};
@@ -227,9 +227,9 @@ impl<R: Runtime> Desk<R> {
         if let Some(held) = books.ledger.conflict(source, &change.edits, holder) {
             return Err(EditRefused::Held(Box::new(held.clone())));
         }
-        let pipeline = &self.pipeline;
-        let proposal = pipeline.propose(&self.runtime, editable, change).await;
-        let proposal = proposal.map_err(|error| refused(change, error))?;
+        let proposal = self.pipeline.propose(&self.runtime, editable, change);
+        let proposal = proposal.await.map_err(|error| refused(change, error))?;
+        check_names(holder, &proposal.reading, change)?;
         let trial = self
             .generation
             .try_proposal(source.clone(), &proposal)
@@ -384,6 +384,33 @@ pub(crate) fn value(reading: &Reading, edit: &plugin_sdk::FieldEdit) -> Option<s
         .iter()
         .find(|it| it.name() == *edit.document)?;
     Some(document.root().at(&edit.path)?.to_json())
+}
+
+/// # Errors
+/// When a program would hold a field of a document that is named by its place among several of its file.
+fn check_names(
+    holder: Option<&Holder>,
+    reading: &Reading,
+    change: &SourceChange,
+) -> Result<(), EditRefused> {
+    if holder.is_none() {
+        return Ok(());
+    }
+    let file = |name: &str| Some(name.rsplit_once('#')?.0.to_owned());
+    let files = change.edits.iter().filter_map(|edit| file(&edit.document));
+    let mut counts: BTreeMap<String, usize> = files.map(|file| (file, 0)).collect();
+    let is_placed = |it: &&Document| matches!(it.key().name, DocumentName::Place { .. });
+    for document in reading.documents.iter().filter(is_placed) {
+        if let Some(count) = counts.get_mut(document.file().0) {
+            *count += 1;
+        }
+    }
+    let among_others = |name: &str| file(name).is_some_and(|file| counts[&file] > 1);
+    let mut names = change.edits.iter().map(|edit| &*edit.document);
+    match names.find(|name| among_others(name)) {
+        Some(placed) => Err(EditRefused::ByPlace(placed.to_owned())),
+        None => Ok(()),
+    }
 }
 
 fn unknown(change: &SourceChange, problems: Problems) -> EditRefused {

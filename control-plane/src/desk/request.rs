@@ -20,7 +20,8 @@ const MOST_BYTES: usize = 256 << 10;
 /// use control_plane::sdk::FieldEdit;
 ///
 /// let by = By::new("autoscaler", "the load has doubled");
-/// let replicas = FieldEdit::set("manifest.yaml#0", "clusters[0].replicas".parse()?, 3, 6);
+/// let path = r#"clusters[name="eu"].replicas"#.parse()?;
+/// let replicas = FieldEdit::set("manifest.yaml#0", path, 3, 6);
 /// let edit = SourceEdit::new("manifest.yaml", by).field(replicas).held_by("autoscaler");
 /// # Ok::<(), control_plane::sdk::document::PathError>(())
 /// ```
@@ -69,8 +70,9 @@ impl SourceEdit {
         self
     }
 
-    /// Sets the program that holds the fields afterwards, until it releases them: no other program may set them. Without a
-    /// holder, another edit may follow at once.
+    /// Sets the program that holds the fields afterwards, until it releases them: no other program may set them. Their paths
+    /// name items of lists by a field, as in `clusters[name="eu"].replicas`, never by an index, which is another item's after
+    /// the next insertion. Without a holder, another edit may follow at once.
     pub fn held_by(mut self, holder: impl Into<Holder>) -> Self {
         self.holder = Some(holder.into());
         self
@@ -114,8 +116,12 @@ impl SourceEdit {
     }
 
     /// # Errors
-    /// When the edit is over a limit.
+    /// When the edit is over a limit, or its program would hold an item by its index.
     pub(super) fn check(&self) -> Result<(), EditRefused> {
+        let counted = self.fields.iter().find(|edit| edit.path.has_index());
+        if let Some(edit) = counted.filter(|_| self.holder.is_some()) {
+            return Err(EditRefused::ByIndex(edit.path.clone()));
+        }
         if self.fields.len() > MOST_FIELDS {
             return Err(EditRefused::TooLarge {
                 what: format!("{} fields", self.fields.len()),

@@ -4,6 +4,8 @@ use std::{fmt, marker::PhantomData, ops::Deref};
 
 use serde::{Deserialize, Deserializer, de};
 
+use super::path::{FieldPath, Step};
+
 /// A `T` and the path of its field in its document, such as `clusters[1]`. It knows no line: a line is wrong after the
 /// next edit of the document. Deserialized from other formats, the path is empty.
 ///
@@ -23,6 +25,33 @@ pub struct Located<T> {
     pub value: T,
     /// The path of the field from the outermost value of the document.
     pub path: Box<str>,
+}
+
+impl<T> Located<T> {
+    /// The same item of a list, named by its field `by`, which has the value `is` in no other item. Programs that hold fields of
+    /// the item need such a path: another item has its index after the next insertion.
+    ///
+    /// ```
+    /// # use plugin_sdk::document::{Document, Located, Node};
+    /// #[derive(serde::Deserialize)]
+    /// struct Cluster { name: String }
+    ///
+    /// let list = Node::from(serde_json::json!({ "clusters": [{ "name": "eu" }] }));
+    /// let document = Document::new("m.yaml", "m.yaml", 0, list);
+    /// let clusters: Vec<Located<Cluster>> = document.read_at("clusters")?;
+    /// for cluster in clusters.into_iter().map(|it| it.by("name", |it| &it.name)) {
+    ///     assert_eq!(&*cluster.path, r#"clusters[name="eu"]"#);
+    /// }
+    /// # Ok::<(), plugin_sdk::Problem>(())
+    /// ```
+    #[must_use]
+    pub fn by(mut self, by: &str, is: impl FnOnce(&T) -> &str) -> Self {
+        let path = self.path.parse::<FieldPath>().ok();
+        if let Some((list, Step::Index(_))) = path.as_ref().and_then(FieldPath::split_last) {
+            self.path = list.item(by, is(&self.value)).to_string().into();
+        }
+        self
+    }
 }
 
 impl<T> Deref for Located<T> {

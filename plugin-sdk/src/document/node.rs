@@ -1,5 +1,7 @@
 //! The values of a document, with their positions, and the paths of its fields.
 
+use std::borrow::Cow;
+
 use super::path::{FieldPath, Step};
 
 /// One value of a document, with its position. Values are equal wherever they are: equality ignores positions, so that a
@@ -44,6 +46,19 @@ pub struct Name {
     pub column: u32,
     /// The text of the key.
     pub text: Box<str>,
+}
+
+impl Value {
+    /// The value as the name of an item in a field path: a text, or an integer or boolean as its text.
+    pub fn as_name(&self) -> Option<Cow<'_, str>> {
+        match self {
+            Self::String(text) => Some(Cow::from(&**text)),
+            Self::Int(int) => Some(int.to_string().into()),
+            Self::Uint(uint) => Some(uint.to_string().into()),
+            Self::Bool(is) => Some(is.to_string().into()),
+            Self::Null | Self::Float(_) | Self::Sequence(_) | Self::Map(_) => None,
+        }
+    }
 }
 
 impl Node {
@@ -116,7 +131,11 @@ impl Node {
                 let named = |(name, _): &&(Name, Self)| name.text == *key;
                 entries.iter().find(named).map(|(_, value)| value)
             }
-            (Step::Index(index), Value::Sequence(items)) => items.get(*index),
+            (step, Value::Sequence(items)) => {
+                let named =
+                    |nth: usize, by: &str| items[nth].child(&Step::Key(by.into()))?.value.as_name();
+                items.get(step.position(items.len(), named)?)
+            }
             _ => None,
         }
     }

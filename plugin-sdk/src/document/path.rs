@@ -1,8 +1,9 @@
 //! Field paths: where a value is within a document, such as `clusters[2].replicas`.
 
-use std::{fmt, str::FromStr};
+use std::{borrow::Cow, fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
 
 /// One step of a [`FieldPath`]: into a map or into a list.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -11,12 +12,95 @@ pub enum Step {
     Key(Box<str>),
     /// The item of a list at this index, from 0.
     Index(usize),
+    /// The only item of a list of maps in which the field `by` is `is`. An item keeps this name wherever it moves in its
+    /// list, and no other item gets it.
+    Item {
+        /// The key of the field that names the items.
+        by: Box<str>,
+        /// The value of that field: a text, or a number or boolean as its text.
+        is: Box<str>,
+    },
+}
+
+impl Step {
+    /// The item of a list of maps that has `is` in the field `by`.
+    pub fn item(by: impl Into<Box<str>>, is: impl Into<Box<str>>) -> Self {
+        let (by, is) = (by.into(), is.into());
+        Self::Item { by, is }
+    }
+
+    /// The position of the item that the step names, in a list of so many items. `named(nth, by)` is the name that the item
+    /// `nth` has in the field `by`. `None`: there is no such item, or more than one, or the step names an entry of a map.
+    pub fn position<'n>(
+        &self,
+        count: usize,
+        named: impl Fn(usize, &str) -> Option<Cow<'n, str>>,
+    ) -> Option<usize> {
+        match self {
+            Self::Key(_) => None,
+            Self::Index(index) => Some(*index).filter(|it| *it < count),
+            Self::Item { by, is } => {
+                let mut found =
+                    (0..count).filter(|nth| named(*nth, by).is_some_and(|it| it == **is));
+                let first = found.next()?;
+                found.next().is_none().then_some(first)
+            }
+        }
+    }
+
+    /// The value that the step names within a JSON value.
+    pub fn of<'v>(&self, value: &'v Json) -> Option<&'v Json> {
+        match (self, value) {
+            (Self::Key(key), Json::Object(entries)) => entries.get(&**key),
+            (step, Json::Array(items)) => items.get(step.of_items(items)?),
+            _ => None,
+        }
+    }
+
+    /// The position of the item that the step names in a JSON list.
+    pub fn of_items(&self, items: &[Json]) -> Option<usize> {
+        let name = |nth: usize, by: &str| match items[nth].as_object()?.get(by)? {
+            Json::String(text) => Some(Cow::from(text)),
+            Json::Number(number) => Some(number.to_string().into()),
+            Json::Bool(is) => Some(is.to_string().into()),
+            _ => None,
+        };
+        self.position(items.len(), name)
+    }
+
+    /// Whether `new` becomes the item that the step names when it is added to a list of so many items that has none: it comes
+    /// at that index, or it has that name.
+    pub fn adds_to(&self, count: usize, new: &Json) -> bool {
+        match self {
+            Self::Key(_) => false,
+            Self::Index(index) => *index == count,
+            Self::Item { .. } => self.names(new),
+        }
+    }
+
+    /// Whether the step gives the name of an item, and `item` has it.
+    pub fn names(&self, item: &Json) -> bool {
+        let by_name = matches!(self, Self::Item { .. });
+        by_name && self.of_items(std::slice::from_ref(item)).is_some()
+    }
+
+    /// Whether the steps certainly name different values of one map or list. An index and the name of an item may name the
+    /// same item, and so may the values of two fields.
+    fn differs(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Index(_), Self::Item { .. }) | (Self::Item { .. }, Self::Index(_)) => false,
+            (Self::Item { by, .. }, Self::Item { by: other_by, .. }) if by != other_by => false,
+            _ => self != other,
+        }
+    }
 }
 
 /// The path of a field within its document. The empty path is the whole document.
 ///
 /// Keys are separated by dots, indices of lists are in brackets. A key that is empty, or has a dot, bracket, double
-/// quote, white space or control character, is written as a JSON string in brackets.
+/// quote, white space or control character, is written as a JSON string in brackets. The items of a list of maps can be
+/// named by one of their fields, which has the same value in no other item: `clusters[name="eu"]`. The value is written
+/// as a JSON string, whatever its type.
 ///
 /// ```
 /// use plugin_sdk::document::{FieldPath, Step};
@@ -74,6 +158,25 @@ impl FieldPath {
         self
     }
 
+    /// The same path with one more step into a list: to the item that has `is` in the field `by`.
+    ///
+    /// ```
+    /// use plugin_sdk::FieldPath;
+    /// let path = FieldPath::keys(["clusters"]).item("name", "eu").key("replicas");
+    /// assert_eq!(path.to_string(), r#"clusters[name="eu"].replicas"#);
+    /// assert_eq!(path.to_string().parse(), Ok(path));
+    /// ```
+    #[must_use]
+    pub fn item(mut self, by: impl Into<Box<str>>, is: impl Into<Box<str>>) -> Self {
+        self.0.push(Step::item(by, is));
+        self
+    }
+
+    /// Whether the path names an item of a list by its index. Another item has the index after the next insertion.
+    pub fn has_index(&self) -> bool {
+        self.0.iter().any(|step| matches!(step, Step::Index(_)))
+    }
+
     /// The path without its last step, and that step. `None` for the empty path.
     pub fn split_last(&self) -> Option<(Self, &Step)> {
         let (last, parent) = self.0.split_last()?;
@@ -85,9 +188,11 @@ impl FieldPath {
         other.0.starts_with(&self.0)
     }
 
-    /// Whether the fields have a value in common: one path is a prefix of the other.
+    /// Whether the fields may have a value in common: one path is a prefix of the other, or would be if an index named the
+    /// item that the other path names by its fields.
     pub fn overlaps(&self, other: &Self) -> bool {
-        self.is_prefix_of(other) || other.is_prefix_of(self)
+        let mut pairs = self.0.iter().zip(&other.0);
+        !pairs.any(|(one, two)| one.differs(two))
     }
 }
 
@@ -102,6 +207,12 @@ impl fmt::Display for FieldPath {
         for (nth, step) in self.0.iter().enumerate() {
             match step {
                 Step::Index(index) => write!(f, "[{index}]")?,
+                Step::Item { by, is } => {
+                    let is = serde_json::to_string(is).map_err(|_| fmt::Error)?;
+                    f.write_str("[")?;
+                    write_bare_or_quoted(f, by)?;
+                    write!(f, "={is}]")?;
+                }
                 Step::Key(key) => write_key(f, key, nth == 0)?,
             }
         }
@@ -119,6 +230,14 @@ pub(super) fn write_key(f: &mut impl fmt::Write, key: &str, first: bool) -> fmt:
         f.write_str(".")?;
     }
     f.write_str(key)
+}
+
+/// Writes the key of a field that names items. Without quotes it begins with no digit, as an index does.
+fn write_bare_or_quoted(f: &mut impl fmt::Write, key: &str) -> fmt::Result {
+    match is_bare(key) && !key.contains('=') && !key.starts_with(|it: char| it.is_ascii_digit()) {
+        true => f.write_str(key),
+        false => f.write_str(&serde_json::to_string(key).map_err(|_| fmt::Error)?),
+    }
 }
 
 /// Whether a key is written without quotes.
@@ -148,7 +267,12 @@ impl FromStr for FieldPath {
             let (step, length) = match (first, at) {
                 ('[', _) => bracketed(&rest[1..])
                     .map(|(step, length)| (step, length + 1))
-                    .ok_or_else(|| wrong("expected an index or a quoted key, and `]`,", at + 1))?,
+                    .ok_or_else(|| {
+                        wrong(
+                            "expected an index, a quoted key or `name=\"..\"`, and `]`,",
+                            at + 1,
+                        )
+                    })?,
                 ('.', 1..) => bare(&rest[1..])
                     .map(|(step, length)| (step, length + 1))
                     .ok_or_else(|| wrong("expected a key", at + 1))?,
@@ -168,12 +292,31 @@ fn bare(rest: &str) -> Option<(Step, usize)> {
     (length > 0).then(|| (Step::Key(rest[..length].into()), length))
 }
 
-/// What follows an opening bracket: an index or a quoted key, with its closing bracket, and its length.
+/// A JSON string at the beginning of `rest`, and its length.
+fn quoted(rest: &str) -> Option<(String, usize)> {
+    let mut texts = serde_json::Deserializer::from_str(rest).into_iter::<String>();
+    let text = texts.next()?.ok()?;
+    Some((text, texts.byte_offset()))
+}
+
+/// The step after an opening bracket, an index, a quoted key or the name of an item, with its closing bracket, and its length.
 fn bracketed(rest: &str) -> Option<(Step, usize)> {
     let (step, length) = if rest.starts_with('"') {
-        let mut keys = serde_json::Deserializer::from_str(rest).into_iter::<String>();
-        let key = keys.next()?.ok()?;
-        (Step::Key(key.into()), keys.byte_offset())
+        let (key, length) = quoted(rest)?;
+        match rest[length..].strip_prefix('=') {
+            Some(value) => {
+                let (is, more) = quoted(value)?;
+                (Step::item(key, is), length + 1 + more)
+            }
+            None => (Step::Key(key.into()), length),
+        }
+    } else if !rest.starts_with(|it: char| it.is_ascii_digit()) {
+        let (by, value) = rest.split_once('=')?;
+        if !is_bare(by) {
+            return None;
+        }
+        let (is, length) = quoted(value)?;
+        (Step::item(by, is), by.len() + 1 + length)
     } else {
         let length = rest.find(|c: char| !c.is_ascii_digit())?;
         let digits = &rest[..length];
@@ -217,7 +360,10 @@ mod tests {
         ];
         let key = key.prop_map(|key: String| Step::Key(key.into()));
         let index = prop_oneof![0_usize..12, any::<usize>()].prop_map(Step::Index);
-        proptest::collection::vec(prop_oneof![key, index], 0..5)
+        let by = prop_oneof!["[a-c]{1,2}", "[a1=.\\[\\]\" é-]{0,3}"];
+        let item = (by, prop_oneof!["[a-b]", any::<String>()]);
+        let item = item.prop_map(|(by, is)| Step::item(by, is));
+        proptest::collection::vec(prop_oneof![key, index, item], 0..5)
     }
 
     proptest! {
@@ -241,9 +387,23 @@ mod tests {
             let (a, b) = (FieldPath::from(a), FieldPath::from(b));
             let prefix = FieldPath::from(a.steps()[..cut.min(a.steps().len())].to_vec());
             prop_assert!(prefix.is_prefix_of(&a) && prefix.overlaps(&a) && a.overlaps(&prefix));
-            let parted = a.steps().iter().zip(b.steps()).any(|(a, b)| a != b);
-            prop_assert_eq!(a.overlaps(&b), !parted);
+            prop_assert_eq!(a.overlaps(&b), b.overlaps(&a));
+            let equal = a.steps().iter().zip(b.steps()).all(|(a, b)| a == b);
+            prop_assert!(a.overlaps(&b) || !equal);
         }
+    }
+
+    #[test]
+    fn r34_item_named_by_a_field_may_be_the_one_at_any_index() {
+        let overlap = |a: &str, b: &str| {
+            let [a, b] = [a, b].map(|path| path.parse::<FieldPath>().unwrap());
+            a.overlaps(&b)
+        };
+        assert!(overlap(r#"a[n="x"].b"#, "a[3]"));
+        assert!(overlap(r#"a[n="x"]"#, r#"a[m="y"].b"#));
+        assert!(!overlap(r#"a[n="x"]"#, r#"a[n="y"].b"#));
+        assert!(!overlap(r#"a[n="x"].b"#, "a[3].c"));
+        assert!(!overlap("a[1]", "a[2]") && !overlap(r#"a[n="x"]"#, "a.n"));
     }
 
     #[test]
@@ -256,6 +416,14 @@ mod tests {
             (
                 r#"["a.b/c"].d"#,
                 vec![Step::Key("a.b/c".into()), Step::Key("d".into())],
+            ),
+            (
+                r#"a[name="eu"]["1=2"="x\"]"]"#,
+                vec![
+                    Step::Key("a".into()),
+                    Step::item("name", "eu"),
+                    Step::item("1=2", "x\"]"),
+                ],
             ),
             (
                 r#"a[""][0]"#,
@@ -272,8 +440,25 @@ mod tests {
     #[test]
     fn wrong_paths_are_refused_with_the_place() {
         for text in [
-            ".", "a.", ".a", "a..b", "[", "[]", "[x]", "[01]", "[-1]", "a]", "a b", "[\"a]",
-            "[0]a", "[1 ]",
+            ".",
+            "a.",
+            ".a",
+            "a..b",
+            "[",
+            "[]",
+            "[x]",
+            "[01]",
+            "[-1]",
+            "a]",
+            "a b",
+            "[\"a]",
+            "[0]a",
+            "[1 ]",
+            "[n=]",
+            "[n=x]",
+            "[=\"x\"]",
+            "[n=\"x\"",
+            "[1=\"x\"]",
         ] {
             let error = text.parse::<FieldPath>().unwrap_err();
             assert!(
@@ -284,7 +469,7 @@ mod tests {
         let error = "a[x]".parse::<FieldPath>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "`a[x]` is not a field path: expected an index or a quoted key, and `]`, at byte 2; write it like `clusters[2].labels[\"a.b\"]`"
+            "`a[x]` is not a field path: expected an index, a quoted key or `name=\"..\"`, and `]`, at byte 2; write it like `clusters[2].labels[\"a.b\"]`"
         );
     }
 
@@ -297,6 +482,28 @@ mod tests {
         assert_eq!(at(""), Some(&root.value));
         for missing in ["a[1]", "a.b", "d.x", "[0]", "e"] {
             assert_eq!(at(missing), None, "{missing}");
+        }
+    }
+
+    #[test]
+    fn item_is_found_by_the_field_that_names_it_and_not_if_two_have_that_name() {
+        let json =
+            json!([{"n": "x", "v": 1}, {"n": "y"}, {"n": "y"}, {"n": 80, "v": 2}, "x", {"v": 3}]);
+        let node = Node::from(json.clone());
+        for (path, found) in [
+            (r#"[n="x"].v"#, Some(1)),
+            (r#"[n="80"].v"#, Some(2)),
+            (r#"[v="3"].v"#, Some(3)),
+            (r#"[n="y"]"#, None),
+            (r#"[n="z"]"#, None),
+            (r#"[m="x"]"#, None),
+        ] {
+            let path: FieldPath = path.parse().unwrap();
+            let value = node.at(&path).map(|it| it.to_json());
+            assert_eq!(value, found.map(Json::from), "{path}");
+            let mut steps = path.steps().iter();
+            let value = steps.try_fold(&json, |value, step| step.of(value));
+            assert_eq!(value.cloned(), found.map(Json::from), "{path}");
         }
     }
 }

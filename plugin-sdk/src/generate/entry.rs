@@ -35,6 +35,7 @@ impl<'a> Entry<'a> {
         let key = match path.steps().last()? {
             Step::Key(key) => key.to_string(),
             Step::Index(nth) => nth.to_string(),
+            Step::Item { is, .. } => is.to_string(),
         };
         Some(Self {
             document,
@@ -59,6 +60,34 @@ impl<'a> Entry<'a> {
     /// The field path of the entry in its document.
     pub fn path(&self) -> &str {
         &self.path
+    }
+
+    /// The same entry of a list, with a path that names it by its field `by` instead of its index, as in
+    /// `clusters[name="eu"]`. An entry that has no name of its own in this field keeps its path.
+    ///
+    /// ```
+    /// # use plugin_sdk::{Document, generate::Entry, document::Node};
+    /// # let manifest = serde_json::json!([{ "name": "eu" }, { "name": "us" }, { "name": "us" }]);
+    /// # let manifest = Document::new("m.yaml", "m.yaml", 0, Node::from(manifest));
+    /// let named = |nth: &str| Some(Entry::of(&manifest, &nth.parse().ok()?)?.by("name").path().to_owned());
+    /// assert_eq!(named("[0]").as_deref(), Some(r#"[name="eu"]"#));
+    /// assert_eq!(named("[1]").as_deref(), Some("[1]"), "two entries have this name");
+    /// ```
+    #[must_use]
+    pub fn by(mut self, by: &str) -> Self {
+        if let Some(path) = self.named(by) {
+            self.path = path;
+        }
+        self
+    }
+
+    fn named(&self, by: &str) -> Option<String> {
+        let path: FieldPath = self.path.parse().ok()?;
+        let (list, _) = path.split_last()?;
+        let root = self.document.root();
+        let name = root.at(&path.key(by))?.value.as_name()?;
+        let path = list.item(by, name);
+        root.at(&path).map(|_| path.to_string())
     }
 
     /// Deserializes the entry as a `T`.

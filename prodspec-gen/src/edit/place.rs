@@ -86,6 +86,13 @@ impl<'f> Places<'f> {
             let collection = place.node.collection();
             let position = collection.and_then(|it| it.position(step));
             let (Some(collection), Some(nth)) = (collection, position) else {
+                if collection.is_some_and(|it| it.has_several(step)) {
+                    return Err(Refused::Several {
+                        path: path.clone(),
+                        list: FieldPath::from(path.steps()[..depth].to_vec()),
+                        line: self.line(place.node.at.start),
+                    });
+                }
                 let last = depth + 1 == path.steps().len();
                 if last && collection.is_some_and(|it| can_add(it, step)) {
                     return Ok(None);
@@ -248,11 +255,12 @@ impl<'f> Places<'f> {
     }
 }
 
-/// Whether a map or list without `step` can have it: any key, or the index after the last item.
+/// Whether a map or list without `step` can have it: any key, the index after the last item, or a new name.
 fn can_add(collection: &Collection, step: &Step) -> bool {
     match step {
         Step::Key(_) => collection.map,
         Step::Index(index) => !collection.map && *index == collection.slots.len(),
+        Step::Item { .. } => !collection.map,
     }
 }
 

@@ -84,13 +84,32 @@ pub(super) fn check_apart(edits: &[Edit]) -> Result<(), Refused> {
     paths.sort();
     let overlap =
         |pair: &&[(u32, &FieldPath)]| pair[0].0 == pair[1].0 && pair[0].1.is_prefix_of(pair[1].1);
-    match paths.windows(2).find(overlap) {
-        Some(pair) => Err(Refused::Overlap {
-            first: pair[0].1.clone(),
-            second: pair[1].1.clone(),
+    let overlapping = paths
+        .windows(2)
+        .find(overlap)
+        .map(|pair| (pair[0].1, pair[1].1));
+    match overlapping.or_else(|| named_and_counted(&paths)) {
+        Some((first, second)) => Err(Refused::Overlap {
+            first: first.clone(),
+            second: second.clone(),
         }),
         None => Ok(()),
     }
+}
+
+/// Two paths of which one names an item by a field, and the other may name the same item in another way.
+fn named_and_counted<'p>(paths: &[(u32, &'p FieldPath)]) -> Option<(&'p FieldPath, &'p FieldPath)> {
+    let names = |path: &FieldPath| {
+        path.steps()
+            .iter()
+            .any(|step| matches!(step, Step::Item { .. }))
+    };
+    let by_name = paths.iter().filter(|(_, path)| names(path));
+    by_name
+        .flat_map(|named| paths.iter().map(move |other| (named, other)))
+        .filter(|(named, other)| named.0 == other.0 && named.1 != other.1)
+        .map(|(named, other)| (named.1, other.1))
+        .find(|(named, other)| named.overlaps(other))
 }
 
 /// Sorts operations: replacements, additions from the first, removals from the last.
@@ -139,6 +158,10 @@ impl Plan<'_, '_> {
         };
         match (place, &edit.was, &edit.to) {
             (None, None, None) => {}
+            (None, None, Some(to)) if has_other_name(path, to) => {
+                let path = path.clone();
+                return Err(Refused::OtherName { path });
+            }
             (None, None, Some(to)) => self.push(path, Change::Add(to.clone())),
             (None, Some(_), _) => return Err(self.unexpected(edit, "absent".into())),
             (Some(place), was, to) => {
@@ -273,6 +296,12 @@ impl Plan<'_, '_> {
             Err(refused) => Err(refused),
         }
     }
+}
+
+/// Whether `path` names an item by one of its fields, and `new` does not have that name.
+fn has_other_name(path: &FieldPath, new: &Json) -> bool {
+    let last = path.steps().last();
+    last.is_some_and(|step| matches!(step, Step::Item { .. }) && !step.names(new))
 }
 
 /// The first 200 characters of a value that is shown.

@@ -42,6 +42,24 @@ pub enum Refused {
         /// The line of that value, from 1.
         line: usize,
     },
+    /// Several items of a list have the name that the path gives.
+    #[error(
+        "`{path}` may be several fields: two items of the list `{list}`, line {line}, have that name; give each item a name of its own"
+    )]
+    Several {
+        /// The path of the edit.
+        path: FieldPath,
+        /// The list with these items.
+        list: FieldPath,
+        /// The line of the list, from 1.
+        line: usize,
+    },
+    /// An item to be added does not have the name that the path gives.
+    #[error("the new item `{path}` does not have that name; give it the field that the path names")]
+    OtherName {
+        /// The item that was to be added.
+        path: FieldPath,
+    },
     /// The field does not have the expected value.
     #[error(
         "`{path}`, line {line}, is {found}, but {expected} was expected; read the file again and decide anew"
@@ -101,10 +119,12 @@ impl Refused {
                 return Problem::new(self).at(file, problem.line, problem.column);
             }
             Self::NoField { path, line, .. }
+            | Self::Several { path, line, .. }
             | Self::Unexpected { path, line, .. }
             | Self::Shared { path, line, .. }
             | Self::NotProven { path, line, .. } => (path.to_string(), *line),
             Self::Overlap { second, .. } => (second.to_string(), 0),
+            Self::OtherName { path } => (path.to_string(), 0),
             Self::TooLarge { .. } | Self::NoDocument { .. } | Self::WholeDocument => {
                 (String::new(), 0)
             }

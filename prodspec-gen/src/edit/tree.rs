@@ -1,6 +1,6 @@
 //! Trees of values with the byte ranges at which they are written. Anchors, tags and aliases are kept, not resolved.
 
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
 use plugin_sdk::document::{self, Step, Value};
 use serde_json::Value as Json;
@@ -126,7 +126,30 @@ impl Collection {
     pub(super) fn position(&self, step: &Step) -> Option<usize> {
         match step {
             Step::Key(key) if self.map => self.slots.iter().position(|slot| slot.key == *key),
-            Step::Index(index) if !self.map => Some(*index).filter(|it| *it < self.slots.len()),
+            step if !self.map => step.position(self.slots.len(), |nth, by| {
+                self.slots[nth].value.collection()?.name(by)
+            }),
+            _ => None,
+        }
+    }
+
+    /// Whether several items have the name that `step` gives.
+    pub(super) fn has_several(&self, step: &Step) -> bool {
+        let Step::Item { by, is } = step else {
+            return false;
+        };
+        let named = |slot: &&Slot| {
+            let name = slot.value.collection().and_then(|it| it.name(by));
+            name.is_some_and(|name| name == **is)
+        };
+        !self.map && self.slots.iter().filter(named).nth(1).is_some()
+    }
+
+    /// The value that an entry has as the name of the map in a list.
+    fn name(&self, key: &str) -> Option<Cow<'_, str>> {
+        let slot = self.slots.iter().find(|slot| *slot.key == *key);
+        match &slot?.value.kind {
+            Kind::Scalar(_, value) if self.map => value.as_name(),
             _ => None,
         }
     }
@@ -209,7 +232,7 @@ impl Node {
             (None, Change::Add(to), []) => {
                 let key = match step {
                     Step::Key(key) if collection.map => key,
-                    Step::Index(index) if !collection.map && *index == collection.slots.len() => "",
+                    step if !collection.map && step.adds_to(collection.slots.len(), to) => "",
                     _ => return None,
                 };
                 collection.slots.push(Slot::of(key, Self::from(to)));

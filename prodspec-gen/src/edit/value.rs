@@ -81,19 +81,20 @@ fn by_place(a: &FieldEdit, b: &FieldEdit) -> std::cmp::Ordering {
 
 fn at<'v>(value: &'v Value, path: &FieldPath) -> Option<&'v Value> {
     let mut steps = path.steps().iter();
-    steps.try_fold(value, |value, step| match step {
-        Step::Key(key) => value.as_object()?.get(&**key),
-        Step::Index(index) => value.as_array()?.get(*index),
-    })
+    steps.try_fold(value, |value, step| step.of(value))
 }
 
 /// Makes one edit, whose path is not empty. `None`: there is nothing that could have such an entry.
 fn make(root: &mut Value, edit: &FieldEdit) -> Option<()> {
     let (parent, last) = edit.path.split_last()?;
     let mut steps = parent.steps().iter();
-    let parent = steps.try_fold(root, |value, step| match step {
-        Step::Key(key) => value.as_object_mut()?.get_mut(&**key),
-        Step::Index(index) => value.as_array_mut()?.get_mut(*index),
+    let parent = steps.try_fold(root, |value, step| match (step, value) {
+        (Step::Key(key), Value::Object(map)) => map.get_mut(&**key),
+        (step, Value::Array(items)) => {
+            let at = step.of_items(items)?;
+            items.get_mut(at)
+        }
+        _ => None,
     })?;
     match (parent, last, edit.to.clone()) {
         (Value::Object(map), Step::Key(key), Some(to)) => {
@@ -102,14 +103,17 @@ fn make(root: &mut Value, edit: &FieldEdit) -> Option<()> {
         (Value::Object(map), Step::Key(key), None) => {
             map.remove(&**key);
         }
-        (Value::Array(items), Step::Index(index), Some(to)) if *index < items.len() => {
-            items[*index] = to;
+        (Value::Array(items), step, to) if step.of_items(items).is_some() => {
+            let at = step.of_items(items)?;
+            match to {
+                Some(to) => items[at] = to,
+                None => drop(items.remove(at)),
+            }
         }
-        (Value::Array(items), Step::Index(index), Some(to)) if *index == items.len() => {
+        (Value::Array(items), step, Some(to))
+            if step.adds_to(items.len(), &to) && !items.iter().any(|it| step.names(it)) =>
+        {
             items.push(to);
-        }
-        (Value::Array(items), Step::Index(index), None) if *index < items.len() => {
-            items.remove(*index);
         }
         // A field that is absent and stays so.
         (Value::Object(_) | Value::Array(_), _, None) => {}

@@ -273,7 +273,7 @@ impl<'t> Ways<'t> {
 fn key(path: &FieldPath) -> Option<&str> {
     match path.steps().last()? {
         Step::Key(key) => Some(key),
-        Step::Index(_) => None,
+        Step::Index(_) | Step::Item { .. } => None,
     }
 }
 

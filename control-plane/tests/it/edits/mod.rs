@@ -2,6 +2,7 @@
 //! against a person.
 
 pub(crate) mod dying;
+mod named;
 mod together;
 
 use std::{collections::BTreeSet, path::PathBuf};

@@ -125,6 +125,7 @@ pub(super) fn put(value: &mut Value, path: &[Step], to: Option<&Value>) {
             let at = items.iter().position(|pair| pair[0] == **key);
             at.unwrap_or(items.len())
         }
+        Step::Item { .. } => unreachable!("the laws count items"),
     };
     if rest.is_empty() && to.is_none() {
         items.remove(at);
@@ -132,13 +133,13 @@ pub(super) fn put(value: &mut Value, path: &[Step], to: Option<&Value>) {
     }
     if at == items.len() {
         items.push(match step {
-            Step::Index(_) => Value::Null,
             Step::Key(key) => json!([&**key, null]),
+            _ => Value::Null,
         });
     }
     match step {
-        Step::Index(_) => put(&mut items[at], rest, to),
         Step::Key(_) => put(&mut items[at][1], rest, to),
+        _ => put(&mut items[at], rest, to),
     }
 }
 
@@ -173,6 +174,7 @@ pub(super) fn taken(mut documents: Vec<Value>, edit: &Edit) -> (Option<Value>, V
     for step in edit.path.steps() {
         let items = at.as_array().or_else(|| at["map"].as_array()).unwrap();
         let found = match step {
+            Step::Item { .. } => unreachable!("the laws count items"),
             Step::Index(index) => items.get(*index),
             Step::Key(key) => items
                 .iter()

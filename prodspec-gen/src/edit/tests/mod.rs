@@ -6,6 +6,7 @@ mod flat_laws;
 mod generator;
 mod law;
 mod laws;
+mod named;
 mod refusals;
 mod samples;
 mod scalars;
