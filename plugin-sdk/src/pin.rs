@@ -95,7 +95,7 @@ pub struct Actuation<W> {
     pub writes: Vec<W>,
     /// New heads of policy groups, each with the id of the group's policy asset.
     pub heads: Vec<(AssetId, Incarnation)>,
-    /// Pins to move, in this order.
+    /// Pins to move, in this order: that of each asset at most once.
     pub moves: Vec<(AssetId, Pin<Incarnation>)>,
 }
 

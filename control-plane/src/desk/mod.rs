@@ -10,7 +10,11 @@ mod overwritten;
 mod records;
 mod request;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use control_plane_runtime::{Runtime, timeout_at};
 use control_plane_store::{
@@ -19,8 +23,8 @@ use control_plane_store::{
 };
 use jiff::Timestamp;
 use plugin_sdk::{
-    ChangeId, Document, EditError, FencingToken, Holder, Problem, Problems, Proposal, Reading,
-    SourceChange, document::DocumentName, with_causes,
+    ChangeId, Document, EditError, FencingToken, FieldEdit, Holder, Problem, Problems, Proposal,
+    Reading, SourceChange, document::DocumentName, with_causes,
 };
 use prodspec_gen::{Pipeline, Trial, pipeline::Editable};
 use prodspec_model::{AssetId, IncarnationNo, PartitionId, Revision, SourceName, snapshot::Change};
@@ -322,7 +326,7 @@ impl<R: Runtime> Desk<R> {
         let reading = self.read(editable).await;
         let reading = reading.map_err(|problems| unknown(&record.change, problems))?;
         let edits = &record.change.edits;
-        let has_all = || edits.iter().all(|edit| value(&reading, edit) == edit.to);
+        let has_all = || edits.iter().all(|edit| has(&reading, edit));
         Ok(reading.revision == record.after || (!edits.is_empty() && has_all()))
     }
 
@@ -377,13 +381,30 @@ impl<R: Runtime> Desk<R> {
     }
 }
 
+/// Several items of a list have the name by which a path finds one.
+pub(crate) struct Ambiguous;
+
 /// The value of an edited field in a reading.
-pub(crate) fn value(reading: &Reading, edit: &plugin_sdk::FieldEdit) -> Option<serde_json::Value> {
-    let document = reading
-        .documents
-        .iter()
-        .find(|it| it.name() == *edit.document)?;
-    Some(document.root().at(&edit.path)?.to_json())
+///
+/// # Errors
+/// When its path may name several fields.
+pub(crate) fn value(
+    reading: &Reading,
+    edit: &FieldEdit,
+) -> Result<Option<serde_json::Value>, Ambiguous> {
+    let mut documents = reading.documents.iter();
+    let Some(document) = documents.find(|it| it.name() == *edit.document) else {
+        return Ok(None);
+    };
+    match document.root().at(&edit.path) {
+        None if document.root().is_ambiguous(&edit.path) => Err(Ambiguous),
+        found => Ok(found.map(plugin_sdk::document::Node::to_json)),
+    }
+}
+
+/// Whether a field has the value that an edit gives it.
+fn has(reading: &Reading, edit: &FieldEdit) -> bool {
+    value(reading, edit).is_ok_and(|now| now == edit.to)
 }
 
 /// # Errors
@@ -396,21 +417,32 @@ fn check_names(
     if holder.is_none() {
         return Ok(());
     }
-    let file = |name: &str| Some(name.rsplit_once('#')?.0.to_owned());
-    let files = change.edits.iter().filter_map(|edit| file(&edit.document));
-    let mut counts: BTreeMap<String, usize> = files.map(|file| (file, 0)).collect();
-    let is_placed = |it: &&Document| matches!(it.key().name, DocumentName::Place { .. });
-    for document in reading.documents.iter().filter(is_placed) {
-        if let Some(count) = counts.get_mut(document.file().0) {
-            *count += 1;
+    let edited = |document: &&Document| {
+        let placed = matches!(document.key().name, DocumentName::Place { .. });
+        let name = document.name();
+        placed && change.edits.iter().any(|edit| *edit.document == *name)
+    };
+    let files = change.edits.iter().map(|edit| file_of(&edit.document));
+    let files: BTreeSet<&str> = files.collect();
+    let of_these = |document: &&Document| files.contains(document.file().0);
+    let mut counts: BTreeMap<&str, (usize, Option<String>)> = BTreeMap::new();
+    for document in reading.documents.iter().filter(of_these) {
+        let (count, placed) = counts.entry(document.file().0).or_default();
+        *count += 1;
+        if placed.is_none() && edited(&document) {
+            *placed = Some(document.name());
         }
     }
-    let among_others = |name: &str| file(name).is_some_and(|file| counts[&file] > 1);
-    let mut names = change.edits.iter().map(|edit| &*edit.document);
-    match names.find(|name| among_others(name)) {
-        Some(placed) => Err(EditRefused::ByPlace(placed.to_owned())),
+    let mut among_others = counts.into_values().filter(|(count, _)| *count > 1);
+    match among_others.find_map(|(_, placed)| placed) {
+        Some(placed) => Err(EditRefused::ByPlace(placed)),
         None => Ok(()),
     }
+}
+
+/// The file of a document that is named by its place.
+fn file_of(document: &str) -> &str {
+    document.rsplit_once('#').map_or(document, |(file, _)| file)
 }
 
 fn unknown(change: &SourceChange, problems: Problems) -> EditRefused {

@@ -61,10 +61,10 @@ impl<R: Runtime> Desk<R> {
         let now = self.runtime.now().wall;
         let overwritten = watched(books, source).filter_map(|field| {
             let found = value(&reading, &field.edit);
-            let differs = found != field.edit.to;
-            differs.then(|| {
+            let holds = found.as_ref().is_ok_and(|it| *it == field.edit.to);
+            (!holds).then(|| {
                 let overwritten = Some(Overwritten {
-                    found,
+                    found: found.unwrap_or_default(),
                     at: now,
                     revision: reading.revision.clone(),
                 });

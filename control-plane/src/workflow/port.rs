@@ -184,12 +184,10 @@ impl<R: Runtime> Port<R> {
         let mut fitting = Fitting::default();
         for edit in &prepared.edits {
             let now = desk::value(&reading, &edit.edit);
-            let of = if now == edit.edit.to {
-                &mut fitting.done
-            } else if now == edit.edit.was {
-                &mut fitting.fit
-            } else {
-                &mut fitting.left
+            let of = match now {
+                Ok(now) if now == edit.edit.to => &mut fitting.done,
+                Ok(now) if now == edit.edit.was => &mut fitting.fit,
+                _ => &mut fitting.left,
             };
             of.push(edit);
         }

@@ -76,6 +76,30 @@ impl Node {
         steps.try_fold(self, |node, step| node.child(step))
     }
 
+    /// Whether the path names no value because several items of a list have a name that it gives.
+    pub fn is_ambiguous(&self, path: &FieldPath) -> bool {
+        let mut node = self;
+        for step in path.steps() {
+            match node.child(step) {
+                Some(child) => node = child,
+                None => return node.has_several(step),
+            }
+        }
+        false
+    }
+
+    fn has_several(&self, step: &Step) -> bool {
+        match &self.value {
+            Value::Sequence(items) => step.is_ambiguous(items.len(), |nth, by| items[nth].name(by)),
+            _ => false,
+        }
+    }
+
+    /// The name that the value has in a list, if its field `by` gives it one.
+    fn name(&self, by: &str) -> Option<Cow<'_, str>> {
+        self.child(&Step::Key(by.into()))?.value.as_name()
+    }
+
     /// The innermost value on the way of a field path that exists.
     pub fn innermost(&self, path: &FieldPath) -> &Self {
         let mut node = self;
@@ -132,9 +156,8 @@ impl Node {
                 entries.iter().find(named).map(|(_, value)| value)
             }
             (step, Value::Sequence(items)) => {
-                let named =
-                    |nth: usize, by: &str| items[nth].child(&Step::Key(by.into()))?.value.as_name();
-                items.get(step.position(items.len(), named)?)
+                let at = step.position(items.len(), |nth, by| items[nth].name(by));
+                items.get(at?)
             }
             _ => None,
         }

@@ -17,7 +17,7 @@ pub enum Step {
     Item {
         /// The key of the field that names the items.
         by: Box<str>,
-        /// The value of that field: a text, or a number or boolean as its text.
+        /// The value of that field: a text, or an integer or boolean as its text.
         is: Box<str>,
     },
 }
@@ -36,16 +36,34 @@ impl Step {
         count: usize,
         named: impl Fn(usize, &str) -> Option<Cow<'n, str>>,
     ) -> Option<usize> {
-        match self {
-            Self::Key(_) => None,
-            Self::Index(index) => Some(*index).filter(|it| *it < count),
-            Self::Item { by, is } => {
-                let mut found =
-                    (0..count).filter(|nth| named(*nth, by).is_some_and(|it| it == **is));
-                let first = found.next()?;
-                found.next().is_none().then_some(first)
-            }
+        match (self, self.found(count, named)) {
+            (Self::Index(index), _) => Some(*index).filter(|it| *it < count),
+            (_, [first, None]) => first,
+            _ => None,
         }
+    }
+
+    /// Whether more than one item of a list has the name that the step gives. The arguments are those of
+    /// [`position`](Self::position).
+    pub fn is_ambiguous<'n>(
+        &self,
+        count: usize,
+        named: impl Fn(usize, &str) -> Option<Cow<'n, str>>,
+    ) -> bool {
+        matches!(self.found(count, named), [_, Some(_)])
+    }
+
+    /// The first two items with the name that the step gives.
+    fn found<'n>(
+        &self,
+        count: usize,
+        named: impl Fn(usize, &str) -> Option<Cow<'n, str>>,
+    ) -> [Option<usize>; 2] {
+        let Self::Item { by, is } = self else {
+            return [None; 2];
+        };
+        let mut found = (0..count).filter(|nth| named(*nth, by).is_some_and(|it| it == **is));
+        [found.next(), found.next()]
     }
 
     /// The value that the step names within a JSON value.
@@ -61,7 +79,7 @@ impl Step {
     pub fn of_items(&self, items: &[Json]) -> Option<usize> {
         let name = |nth: usize, by: &str| match items[nth].as_object()?.get(by)? {
             Json::String(text) => Some(Cow::from(text)),
-            Json::Number(number) => Some(number.to_string().into()),
+            Json::Number(number) if !number.is_f64() => Some(number.to_string().into()),
             Json::Bool(is) => Some(is.to_string().into()),
             _ => None,
         };
@@ -82,6 +100,14 @@ impl Step {
     pub fn names(&self, item: &Json) -> bool {
         let by_name = matches!(self, Self::Item { .. });
         by_name && self.of_items(std::slice::from_ref(item)).is_some()
+    }
+
+    /// Whether a path that has `item` and `next` where another one has this step ends at, or goes into, a field that names the
+    /// items of the list.
+    fn is_named_by(&self, item: &Self, next: Option<&Self>) -> bool {
+        let is_item = matches!(item, Self::Index(_) | Self::Item { .. });
+        let names = |by: &str| matches!(next, Some(Self::Key(key)) if **key == *by);
+        matches!(self, Self::Item { by, .. } if is_item && names(by))
     }
 
     /// Whether the steps certainly name different values of one map or list. An index and the name of an item may name the
@@ -188,11 +214,31 @@ impl FieldPath {
         other.0.starts_with(&self.0)
     }
 
-    /// Whether the fields may have a value in common: one path is a prefix of the other, or would be if an index named the
-    /// item that the other path names by its fields.
+    /// Whether one field may depend on the other: one path is a prefix of the other, or would be if an index named the item
+    /// that the other path names by its fields; or one is a field that names items on the other path.
     pub fn overlaps(&self, other: &Self) -> bool {
-        let mut pairs = self.0.iter().zip(&other.0);
-        !pairs.any(|(one, two)| one.differs(two))
+        for (at, (one, two)) in self.0.iter().zip(&other.0).enumerate() {
+            if one.is_named_by(two, other.0.get(at + 1)) || two.is_named_by(one, self.0.get(at + 1))
+            {
+                return true;
+            }
+            if one.differs(two) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Whether the path finds the same items after its field has become `to`: it does not set a field that names an item on
+    /// it, and an item at its end has the name that it gives.
+    pub fn keeps_names(&self, to: Option<&Json>) -> bool {
+        let mut pairs = self.0.iter().zip(self.0.iter().skip(1));
+        let sets_name = |(item, next): (&Step, &Step)| matches!((item, next), (Step::Item { by, .. }, Step::Key(key)) if by == key);
+        let ends_named = match (self.0.last(), to) {
+            (Some(item @ Step::Item { .. }), Some(to)) => item.names(to),
+            _ => true,
+        };
+        ends_named && !pairs.any(sets_name)
     }
 }
 
@@ -403,6 +449,11 @@ mod tests {
         assert!(overlap(r#"a[n="x"]"#, r#"a[m="y"].b"#));
         assert!(!overlap(r#"a[n="x"]"#, r#"a[n="y"].b"#));
         assert!(!overlap(r#"a[n="x"].b"#, "a[3].c"));
+        assert!(overlap(r#"a[n="x"].b"#, "a[3].n") && overlap(r#"a[n="x"].b"#, r#"a[m="y"].n"#));
+        assert!(
+            overlap(r#"a[n="x"].b"#, r#"a[n="y"].n"#),
+            "it may get that name"
+        );
         assert!(!overlap("a[1]", "a[2]") && !overlap(r#"a[n="x"]"#, "a.n"));
     }
 

@@ -149,6 +149,10 @@ impl Plan<'_, '_> {
 
     fn edit(&mut self, edit: &Edit) -> Result<(), Refused> {
         let path = &edit.path;
+        if !path.keeps_names(edit.to.as_ref()) {
+            let path = path.clone();
+            return Err(Refused::Renames { path });
+        }
         let place = match self.places.find(path) {
             Err(Refused::NoField { .. }) if edit.was.is_none() && edit.to.is_none() => {
                 return Ok(());
@@ -158,10 +162,6 @@ impl Plan<'_, '_> {
         };
         match (place, &edit.was, &edit.to) {
             (None, None, None) => {}
-            (None, None, Some(to)) if has_other_name(path, to) => {
-                let path = path.clone();
-                return Err(Refused::OtherName { path });
-            }
             (None, None, Some(to)) => self.push(path, Change::Add(to.clone())),
             (None, Some(_), _) => return Err(self.unexpected(edit, "absent".into())),
             (Some(place), was, to) => {
@@ -296,12 +296,6 @@ impl Plan<'_, '_> {
             Err(refused) => Err(refused),
         }
     }
-}
-
-/// Whether `path` names an item by one of its fields, and `new` does not have that name.
-fn has_other_name(path: &FieldPath, new: &Json) -> bool {
-    let last = path.steps().last();
-    last.is_some_and(|step| matches!(step, Step::Item { .. }) && !step.names(new))
 }
 
 /// The first 200 characters of a value that is shown.

@@ -54,10 +54,12 @@ pub enum Refused {
         /// The line of the list, from 1.
         line: usize,
     },
-    /// An item to be added does not have the name that the path gives.
-    #[error("the new item `{path}` does not have that name; give it the field that the path names")]
-    OtherName {
-        /// The item that was to be added.
+    /// The path would not find its item any more.
+    #[error(
+        "`{path}` would not name the item any more after this edit; keep the field that names it, or name the item by another field or by its index"
+    )]
+    Renames {
+        /// The path of the edit.
         path: FieldPath,
     },
     /// The field does not have the expected value.
@@ -124,7 +126,7 @@ impl Refused {
             | Self::Shared { path, line, .. }
             | Self::NotProven { path, line, .. } => (path.to_string(), *line),
             Self::Overlap { second, .. } => (second.to_string(), 0),
-            Self::OtherName { path } => (path.to_string(), 0),
+            Self::Renames { path } => (path.to_string(), 0),
             Self::TooLarge { .. } | Self::NoDocument { .. } | Self::WholeDocument => {
                 (String::new(), 0)
             }

@@ -126,30 +126,22 @@ impl Collection {
     pub(super) fn position(&self, step: &Step) -> Option<usize> {
         match step {
             Step::Key(key) if self.map => self.slots.iter().position(|slot| slot.key == *key),
-            step if !self.map => step.position(self.slots.len(), |nth, by| {
-                self.slots[nth].value.collection()?.name(by)
-            }),
+            step if !self.map => step.position(self.slots.len(), |nth, by| self.name_of(nth, by)),
             _ => None,
         }
     }
 
     /// Whether several items have the name that `step` gives.
     pub(super) fn has_several(&self, step: &Step) -> bool {
-        let Step::Item { by, is } = step else {
-            return false;
-        };
-        let named = |slot: &&Slot| {
-            let name = slot.value.collection().and_then(|it| it.name(by));
-            name.is_some_and(|name| name == **is)
-        };
-        !self.map && self.slots.iter().filter(named).nth(1).is_some()
+        !self.map && step.is_ambiguous(self.slots.len(), |nth, by| self.name_of(nth, by))
     }
 
-    /// The value that an entry has as the name of the map in a list.
-    fn name(&self, key: &str) -> Option<Cow<'_, str>> {
-        let slot = self.slots.iter().find(|slot| *slot.key == *key);
-        match &slot?.value.kind {
-            Kind::Scalar(_, value) if self.map => value.as_name(),
+    /// The name that an item has in its field `by`.
+    fn name_of(&self, nth: usize, by: &str) -> Option<Cow<'_, str>> {
+        let item = self.slots[nth].value.collection().filter(|it| it.map)?;
+        let field = item.slots.iter().find(|slot| *slot.key == *by)?;
+        match &field.value.kind {
+            Kind::Scalar(_, value) => value.as_name(),
             _ => None,
         }
     }

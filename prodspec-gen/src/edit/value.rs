@@ -16,6 +16,10 @@ pub(crate) enum Misfit {
     )]
     NoField(FieldPath),
     #[error(
+        "`{0}` would not name the item any more after this edit; keep the field that names it, or name the item by another field"
+    )]
+    Renames(FieldPath),
+    #[error(
         "`{path}` is {found}, but {expected} was expected; read the source again and decide anew"
     )]
     Unexpected {
@@ -37,6 +41,10 @@ pub(crate) fn edited(value: Option<Value>, edits: &[&FieldEdit]) -> Result<Optio
             return Err(Misfit::Overlap(first.path.clone(), second.path.clone()));
         }
         rest = others;
+    }
+    let keeps_names = |edit: &&&FieldEdit| edit.path.keeps_names(edit.to.as_ref());
+    if let Some(renames) = edits.iter().find(|edit| !keeps_names(edit)) {
+        return Err(Misfit::Renames(renames.path.clone()));
     }
     for edit in edits {
         let found = value.as_ref().and_then(|value| at(value, &edit.path));
@@ -116,7 +124,7 @@ fn make(root: &mut Value, edit: &FieldEdit) -> Option<()> {
             items.push(to);
         }
         // A field that is absent and stays so.
-        (Value::Object(_) | Value::Array(_), _, None) => {}
+        (Value::Object(_) | Value::Array(_), _, None) if edit.was.is_none() => {}
         _ => return None,
     }
     Some(())

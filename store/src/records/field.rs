@@ -113,7 +113,7 @@ impl Ledger {
     }
 
     /// The first held field that one of `edits` would set, in whole or in part, although another program than `holder`
-    /// holds it. `None`: all may be set.
+    /// holds it, or `holder` holds it under another path. `None`: all may be set.
     pub fn conflict(
         &self,
         source: &SourceName,
@@ -121,8 +121,14 @@ impl Ledger {
         holder: Option<&Holder>,
     ) -> Option<&HeldField> {
         let foreign = |field: &&HeldField| {
-            let held = field.overwritten.is_none() && Some(&field.holder) != holder;
-            held && edits.iter().any(|edit| edit.overlaps(&field.edit))
+            let own = Some(&field.holder) == holder;
+            let sets = |edit: &FieldEdit| {
+                // A holder has one name for each field, too.
+                let (path, held) = (&edit.path, &field.edit.path);
+                let known = own && (path.is_prefix_of(held) || held.is_prefix_of(path));
+                !known && edit.overlaps(&field.edit)
+            };
+            field.overwritten.is_none() && edits.iter().any(sets)
         };
         self.of_source(source).find(foreign)
     }

@@ -9,7 +9,7 @@ use control_plane_store::{
 };
 use futures::StreamExt;
 use plugin_sdk::{By, Enforcement, FeedItem, Follow, Relation, with_causes};
-use prodspec_model::AssetId;
+use prodspec_model::{AssetId, IncarnationNo};
 
 use super::{Explained, Handle, explained};
 use crate::{
@@ -119,7 +119,7 @@ impl<R: Runtime> Handle<R> {
                 Settle::All(no) => self.wait(Awaited::AllSettled(*no)).await,
                 Settle::Asset(asset, no) => {
                     self.wait(Awaited::Taken(*no)).await?;
-                    self.settled(asset).await
+                    self.settled(asset, *no).await
                 }
             }
         };
@@ -134,13 +134,18 @@ impl<R: Runtime> Handle<R> {
         self.ask(|reply| Input::Wait(what, reply)).await
     }
 
-    /// Waits until an asset is settled.
-    async fn settled(&self, asset: &AssetId) -> Result<(), AskError> {
+    /// Waits until an asset is settled at an incarnation or a newer one.
+    async fn settled(&self, asset: &AssetId, no: IncarnationNo) -> Result<(), AskError> {
         let mut feed = self.feed();
-        feed.follow(Follow::Assets(vec![asset.clone()]));
         while let Some(item) = feed.next().await {
-            let FeedItem::Standings(all) = item else {
-                continue;
+            let all = match item {
+                FeedItem::Standings(all) => all,
+                // Another ownership may not have taken it yet.
+                FeedItem::Took(newest) if newest.no() >= no => {
+                    feed.follow(Follow::Assets(vec![asset.clone()]));
+                    continue;
+                }
+                _ => continue,
             };
             match all.last() {
                 Some((_, standing)) if standing.is_settled() => return Ok(()),

@@ -71,9 +71,9 @@ async fn change_of_one_asset_looks_at_the_callers_of_that_asset_only() {
         TokioRuntime::current().sleep(SOON).await;
         let each = |at| wait(&handle, name(at), 1, SOON * 5);
         let mut waiting: Waiting = (0..MANY).flat_map(each).collect();
-        // Polls every caller twice, for the incarnation and then for the asset; their inputs are processed before the
+        // Polls every caller for the incarnation, for the feed, and for the asset; their inputs are processed before the
         // question that follows.
-        for _ in 0..2 {
+        for _ in 0..3 {
             assert!(waiting.next().now_or_never().is_none());
             handle.status().await.unwrap();
         }

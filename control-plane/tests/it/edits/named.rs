@@ -82,6 +82,19 @@ async fn r34_field_of_an_item_named_by_a_field_stays_held_when_items_come_before
         let foreign = refused(running.handle.edit(&edit(path, 5, 6)).await);
         assert!(matches!(foreign, EditRefused::Held(_)), "{path}: {foreign}");
     }
+    // Another program takes the item's name away neither by its index nor by another field.
+    for path in ["services[2].name", r#"services[size="5"].name"#] {
+        let rename = FieldEdit::set("manifest.yaml#0", path.parse().unwrap(), "us", "xx");
+        let rename = SourceEdit::new("manifest.yaml", ann()).field(rename);
+        let foreign = refused(running.handle.edit(&rename).await);
+        assert!(matches!(foreign, EditRefused::Held(_)), "{path}: {foreign}");
+    }
+    let twice = edit(r#"services[size="5"].size"#, 5, 6).held_by("one");
+    let twice = refused(running.handle.edit(&twice).await);
+    assert!(
+        matches!(twice, EditRefused::Held(_)),
+        "under two paths: {twice}"
+    );
     let ap = edit(r#"services[name="ap"].size"#, 2, 3);
     running.handle.edit(&ap).await.unwrap();
 

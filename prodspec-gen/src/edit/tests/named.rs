@@ -111,7 +111,7 @@ fn r48_name_of_no_item_or_of_two_is_refused() {
             r#"a[n="y"]"#,
             ABSENT,
             r#"{"n":"z"}"#,
-            "the new item `a[n=\"y\"]` does not have that name; give it the field that the path names",
+            "`a[n=\"y\"]` would not name the item any more after this edit; keep the field that names it, or name the item by another field or by its index",
         ),
         (
             "a: {n: x}\n",
@@ -130,6 +130,49 @@ fn r48_name_of_no_item_or_of_two_is_refused() {
     ];
     let refused = yaml(YAML, &edits, &Limits::default()).unwrap_err();
     assert!(refused.to_string().contains("overlap"), "{refused}");
+}
+
+/// One change that renames an item could otherwise lead its other edits to another item.
+#[test]
+fn r48_item_cannot_lose_the_name_by_which_a_path_finds_it() {
+    let text = r#"[{"n": "a", "m": "1", "v": 1}, {"n": "b", "m": "2", "v": 7}]"#;
+    let remove = change(r#"[n="a"].v"#, "1", ABSENT);
+    let rename = |path: &str, was: &str, to: &str| change(path, was, to);
+    for edits in [
+        vec![rename(r#"[n="a"].n"#, r#""a""#, r#""z""#)],
+        vec![rename(
+            r#"[n="b"]"#,
+            r#"{"n":"b","m":"2","v":7}"#,
+            r#"{"n":"a"}"#,
+        )],
+        vec![remove.clone(), rename(r#"[m="2"].n"#, r#""b""#, r#""a""#)],
+        vec![remove.clone(), rename("[1].n", r#""b""#, r#""a""#)],
+        vec![
+            remove.clone(),
+            rename("[0].n", r#""a""#, r#""z""#),
+            rename("[1].n", r#""b""#, r#""a""#),
+        ],
+        vec![
+            remove,
+            rename("[1]", r#"{"n":"b","m":"2","v":7}"#, r#"{"n":"a"}"#),
+        ],
+    ] {
+        let limits = Limits::default();
+        json(text, &edits, &limits).unwrap_err();
+        yaml(text, &edits, &limits).unwrap_err();
+        let of_row = |it: &super::super::Edit| plugin_sdk::FieldEdit {
+            document: "d".into(),
+            path: it.path.clone(),
+            was: it.was.clone(),
+            to: it.to.clone(),
+        };
+        let fields: Vec<_> = edits.iter().map(of_row).collect();
+        let row: Value = serde_json::from_str(text).unwrap();
+        value::edited(Some(row), &fields.iter().collect::<Vec<_>>()).unwrap_err();
+    }
+    let by_index = rename("[1].n", r#""b""#, r#""c""#);
+    let renamed = json(text, &[by_index], &Limits::default()).unwrap();
+    assert_eq!(renamed, text.replace(r#""b""#, r#""c""#));
 }
 
 proptest! {
