@@ -81,7 +81,7 @@ fn r35_all_problems_of_an_operation_are_one_error() {
          `a b` cannot be the name of a machine; use 1 to 100 letters, digits, hyphens, dots and underscores, with a letter or digit first; \
          more than one step is named `x`; rename all but one; \
          a step is named `edit-sources`, as the machine that makes the edits; rename it; \
-         the pattern of a power to edit `m.yaml` cannot be read: `a[` is not a field path: expected an index or a quoted key, and `]`, at byte 2; write it like `clusters[2].labels[\"a.b\"]`; \
+         the pattern of a power to edit `m.yaml` cannot be read: `a[` is not a field path: expected an index, a quoted key or `name=\"..\"`, and `]`, at byte 2; write it like `clusters[2].labels[\"a.b\"]`; \
          the step `x` calls `gone`, which is not registered; register it with `.function(..)`"
     );
     let empty = compile(&"night".into(), &Operation::default()).unwrap_err();
