@@ -12,8 +12,8 @@ use crate::{Record, Version, Versioned, Write, record};
 /// the field back. `closed` holds the JSON pointers of objects that get no field: see [`newer`].
 ///
 /// ```
-/// use control_plane_store::{conformance, records::{By, Stopped}};
-/// use plugin_sdk::FencingToken;
+/// use control_plane_store::{conformance, records::Stopped};
+/// use plugin_sdk::{By, FencingToken};
 ///
 /// let stopped = Stopped::new("two pushes at once", jiff::Timestamp::UNIX_EPOCH, FencingToken(1));
 /// conformance::record(&stopped, &[]);
@@ -42,7 +42,8 @@ pub fn record<R: Record + PartialEq + Debug>(sample: &R, closed: &[&str]) {
 /// value.
 ///
 /// ```
-/// use control_plane_store::{conformance, records::{By, Pause, Scope}};
+/// use control_plane_store::{conformance, records::{Pause, Scope}};
+/// use plugin_sdk::By;
 ///
 /// let pause = Pause { scope: Scope::Partition, by: By::new("ada", "storm"), at: Default::default(), until: None, resumed: None };
 /// conformance::words(&pause, &["/scope"]);
