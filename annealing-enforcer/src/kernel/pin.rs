@@ -373,6 +373,10 @@ impl Kernel {
                 return self.orphan(now, slot, &before, last.no(), settled, out);
             }
             self.left_intent(now, slot, &before, out);
+            // R49: nothing took the resource back that it has taken over from its old id.
+            if self.moved.contains_key(&slot) {
+                self.orphan(now, slot, &before, last.no(), settled, out);
+            }
         }
     }
 

@@ -42,10 +42,15 @@ impl Kernel {
     /// Keeps the findings after the kernel itself pinned the asset where it was.
     pub(super) fn keep_stand(&mut self, now: Now, slot: SlotNo) {
         let entry = self.table.slot(slot);
+        let confirmed = entry.has(flag::IN_SYNC) || !self.table.has_intent(slot);
+        let since = now.wall;
         let stand = Stand {
             after: entry.n.wrapping_sub(1),
-            confirmed: entry.has(flag::IN_SYNC) || !self.table.has_intent(slot),
-            state: self.default_state(now, slot),
+            confirmed,
+            state: match confirmed {
+                true => SyncState::InSync { since },
+                false => SyncState::out_of_sync(since),
+            },
             unhealthy: None,
         };
         self.pins.put(slot, stand);
@@ -209,15 +214,6 @@ impl Kernel {
             self.followed.touch(slot);
         }
         self.pinned()
-    }
-
-    fn default_state(&self, now: Now, slot: SlotNo) -> SyncState {
-        let entry = self.table.slot(slot);
-        if entry.has(flag::IN_SYNC) || !self.table.has_intent(slot) {
-            SyncState::InSync { since: now.wall }
-        } else {
-            SyncState::out_of_sync(now.wall)
-        }
     }
 }
 

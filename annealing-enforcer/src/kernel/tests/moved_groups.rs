@@ -152,3 +152,21 @@ fn r49_rollback_after_the_push_leaves_the_new_id_as_an_orphan() {
     let status = rig.kernel.status(rig.now);
     assert_eq!(status.left_running, [id("b")], "R22: never deleted");
 }
+
+#[test]
+fn r49_renamed_asset_that_loses_its_intent_before_its_first_push_is_an_orphan() {
+    let mut rig = settled(vec![thing("a", 1), thing("z", 1)]);
+    rig.publish(vec![moved(&thing("b", 1), "a")], &["a"]);
+    let taken_over = rig.latest.clone();
+    pin(&mut rig, "b", &taken_over, Cause::Intent);
+    rig.publish(vec![thing("z", 2)], &["b"]);
+    let (asset, pin) = (id("b"), Pin::Default);
+    rig.step(Event::Pin { asset, pin });
+    assert_eq!(
+        rig.kernel.status(rig.now).orphans,
+        [id("b")],
+        "the resource of `a`"
+    );
+    let known = rig.remembered("b").and_then(|record| record.moved);
+    assert_eq!(known.map(|moved| moved.from), Some(id("a")));
+}
