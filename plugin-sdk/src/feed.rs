@@ -35,9 +35,8 @@ use crate::{FencingToken, Mono, Observation, Standing, observe};
 /// }
 /// ```
 pub trait Enforcement: Send + Sync + 'static {
-    /// Begins a feed of the present ownership, or of the next one. Its first items are the lease and the newest incarnation;
-    /// all later changes follow, in the order in which enforcement takes them in. It ends with the ownership. A value that is
-    /// bound to an ownership which has ended gives a feed that ends at once.
+    /// Begins a feed. Its first items are the lease and the newest incarnation; all later changes follow, in the order in
+    /// which enforcement takes them in. It ends with the ownership, or at once if this process does not own the partition.
     fn feed(&self) -> Feed;
 
     /// Compares an asset with production at its own pin, and returns what was found. Questions about one asset at the same

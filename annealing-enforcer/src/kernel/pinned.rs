@@ -73,7 +73,7 @@ impl Kernel {
             return false;
         }
         let news = !std::mem::replace(&mut stand.confirmed, true);
-        if !matches!(stand.state, SyncState::InSync { .. }) {
+        if !stand.state.is_in_sync() {
             stand.state = SyncState::InSync { since: now.wall };
             self.report_pinned(slot);
         }
@@ -86,7 +86,7 @@ impl Kernel {
             return;
         };
         stand.confirmed = true;
-        if !matches!(stand.state, SyncState::InSync { .. }) {
+        if !stand.state.is_in_sync() {
             stand.state = SyncState::InSync { since: now.wall };
             self.report_pinned(slot);
         }
@@ -94,7 +94,7 @@ impl Kernel {
 
     pub(super) fn report_out_of_sync(&mut self, now: Now, slot: SlotNo) {
         if let Some(stand) = self.pins.of_mut(slot)
-            && matches!(stand.state, SyncState::InSync { .. })
+            && stand.state.is_in_sync()
         {
             stand.state = SyncState::out_of_sync(now.wall);
             self.report_pinned(slot);

@@ -89,8 +89,7 @@ impl Kernel {
 
     /// Whether the asset is absent from the incarnation at its pin, and left running.
     fn is_left_running(&self, asset: &AssetId) -> bool {
-        let gone =
-            |it: &Standing| it.content.is_none() && matches!(it.state, SyncState::InSync { .. });
+        let gone = |it: &Standing| it.content.is_none() && it.state.is_in_sync();
         self.pins.status(asset).is_some_and(gone)
     }
 

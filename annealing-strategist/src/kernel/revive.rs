@@ -164,7 +164,7 @@ impl Kernel {
     fn progress_of(&self, live: &Live, id: &AssetId, row: &TargetRecord) -> Progress {
         let standing = self.pins.status(id);
         let there = standing.is_some_and(|s| s.pin.is_at(live.to().no()));
-        let in_sync = standing.is_some_and(|s| matches!(s.state, SyncState::InSync { .. }));
+        let in_sync = standing.is_some_and(|s| s.state.is_in_sync());
         match row.updated_at.map(|updated| live.watch.time_of(updated)) {
             Some(at) if self.is_modelled_only(live.to(), id) => Progress::Updated { at },
             Some(at) if there && in_sync => Progress::Updated { at },
@@ -195,7 +195,7 @@ impl Kernel {
             };
             let back = goal == Pin::NotYet
                 || self.is_modelled_only(live.to(), &asset)
-                || matches!(standing.state, SyncState::InSync { .. });
+                || standing.state.is_in_sync();
             let progress = match back {
                 true => Progress::Updated { at: since },
                 false => Progress::InFlight { since },

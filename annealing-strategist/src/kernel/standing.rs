@@ -1,6 +1,6 @@
 //! Takes in standings, and tells late reports from those that describe the present pin.
 
-use plugin_sdk::{Now, Pin, Progress, Standing, SyncState};
+use plugin_sdk::{Now, Pin, Progress, Standing};
 use prodspec_model::AssetId;
 
 use super::{Bug, Effects, Kernel, Record};
@@ -27,7 +27,7 @@ impl Kernel {
             if self.pins.moves_from(&asset, standing.pin) {
                 continue;
             }
-            let arrived = matches!(standing.state, SyncState::InSync { .. });
+            let arrived = standing.state.is_in_sync();
             let arrived = arrived && standing.pin != Pin::Default && self.live.is_none();
             if self.pins.report(asset, standing) || arrived {
                 self.pending.look();
