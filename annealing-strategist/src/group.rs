@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use plugin_sdk::GroupHead;
 use prodspec_model::{Asset, AssetId, Incarnation, addons::RolloutPolicyRef};
 
 /// Returns the policy asset that `asset` names as its rollout policy. `None`: it names none.
@@ -18,7 +19,7 @@ pub(crate) fn members(policy: &AssetId, at: &Incarnation) -> Vec<AssetId> {
 }
 
 /// The heads of all policy groups of a partition, by policy asset. Shared because they change rarely.
-pub type Heads = Arc<BTreeMap<AssetId, Incarnation>>;
+pub type Heads = Arc<BTreeMap<AssetId, GroupHead<Incarnation>>>;
 
 /// R17: whether the group of `policy` governs `asset` as of the incarnation `newest`.
 ///
@@ -39,14 +40,21 @@ pub(crate) fn governs(
     let Some(head) = head.filter(|head| named_at(head).as_ref() == Some(policy)) else {
         return false;
     };
-    let mut newer = all.iter().filter(|(_, other)| other.no() > head.no());
+    let mut newer = fixed(all).filter(|(_, other)| other.no() > head.no());
     newer.all(|(other, at)| other == policy || named_at(at).as_ref() != Some(other))
+}
+
+/// Returns the heads that are incarnations. An asset that names no policy in the newest incarnation does not name one at
+/// a head that is the newest incarnation.
+fn fixed(all: &Heads) -> impl Iterator<Item = (&AssetId, &Incarnation)> {
+    let heads = all.iter();
+    heads.filter_map(|(policy, head)| Some((policy, head.incarnation()?)))
 }
 
 /// Returns a group other than that of `policy` at whose head `asset` names that group's policy.
 pub(crate) fn headed_by(all: &Heads, policy: &AssetId, asset: &AssetId) -> Option<AssetId> {
     let named_at = |of: &Incarnation| of.asset(asset).as_ref().and_then(policy_of);
-    let mut heads = all.iter().filter(|(other, _)| *other != policy);
+    let mut heads = fixed(all).filter(|(other, _)| *other != policy);
     let found = heads.find(|(policy, at)| named_at(at).as_ref() == Some(*policy));
     found.map(|(policy, _)| policy.clone())
 }

@@ -123,7 +123,7 @@ impl fmt::Display for WhyNot {
     }
 }
 
-/// A policy group with a live rollout, or with assets that were left out.
+/// A policy group with a live rollout, with assets that were left out, or whose way to update is going to change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupStatus {
     /// Id of the policy asset that names the group.
@@ -147,14 +147,17 @@ pub struct GroupStatus {
 }
 
 impl GroupStatus {
-    /// Summary of the group in `view`. `None` means that it has no live rollout and left no asset out.
+    /// Summary of the group in `view`. `None` means that it rests as its policy says.
     pub(crate) fn of(view: &View) -> Option<Self> {
-        if !view.live && view.left_out.is_empty() {
+        let rests = !view.live && view.left_out.is_empty();
+        if rests && view.update_waits.is_none() && view.awaits_person.is_none() {
             return None;
         }
         let line = |rollout: &Rollout| format!("{} {}", rollout.id, rollout.state);
         let held = view.held.iter().take(OTHERS);
-        let waits = view.waits.iter().take(OTHERS);
+        let waits = view.waits.iter().map(|wait| wait.why.clone());
+        let update = view.update_waits.iter();
+        let update = update.map(|why| format!("the change of the way to update {why}"));
         let mut left_out = view.left_out.clone();
         left_out.sort();
         left_out.truncate(OTHERS);
@@ -162,7 +165,7 @@ impl GroupStatus {
             policy: view.policy.clone(),
             rollout: view.rollout.as_ref().map(line),
             awaits_person: view.awaits_person.clone(),
-            waits: waits.map(|wait| wait.why.clone()).collect(),
+            waits: waits.chain(update).take(OTHERS).collect(),
             waiting: count(view.counts.waiting),
             held: held.map(|(id, why)| (id.clone(), why.clone())).collect(),
             left_out: Named {

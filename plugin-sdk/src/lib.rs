@@ -64,7 +64,7 @@ pub use health::{
 pub use intent::AssetIntent;
 pub use observe::{Observation, PartitionView, Shared, Usage};
 pub use operation::{OperationFunction, Probe};
-pub use pin::{Actuation, Actuator, Pin, RehearsedRollouts};
+pub use pin::{Actuation, Actuator, GroupHead, Pin, RehearsedRollouts};
 pub use port::Edits;
 pub use problem::{Problem, Problems, Severity};
 pub use push::{AssetPlugin, Guard, PushRequest, Pushed};

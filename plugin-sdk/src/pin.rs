@@ -88,13 +88,66 @@ impl Pin<Incarnation> {
     }
 }
 
+/// The head of a policy group: the default pin of its assets. `I` names the incarnation, by its number or as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GroupHead<I = IncarnationNo> {
+    /// The incarnation whose rollout the group completed last.
+    At(I),
+    /// The newest incarnation, whichever it is: the assets are rolled out by edits of their sources.
+    Latest,
+    /// A head that a newer program version has set and this one does not know. The assets are left alone.
+    Unknown,
+}
+
+/// The heads that this program version knows.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum KnownHead<I> {
+    At(I),
+    Latest,
+    Unknown,
+}
+
+impl<'de, I: DeserializeOwned> Deserialize<'de> for GroupHead<I> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let known = tolerant::known_or(from, |_| KnownHead::Unknown)?;
+        Ok(match known {
+            KnownHead::At(incarnation) => Self::At(incarnation),
+            KnownHead::Latest => Self::Latest,
+            KnownHead::Unknown => Self::Unknown,
+        })
+    }
+}
+
+impl<I> GroupHead<I> {
+    /// The fixed incarnation, if there is one.
+    pub fn incarnation(&self) -> Option<&I> {
+        match self {
+            Self::At(incarnation) => Some(incarnation),
+            Self::Latest | Self::Unknown => None,
+        }
+    }
+}
+
+impl GroupHead<Incarnation> {
+    /// The same head with the number of its incarnation only.
+    pub fn by_number(&self) -> GroupHead {
+        match self {
+            Self::At(incarnation) => GroupHead::At(incarnation.no()),
+            Self::Latest => GroupHead::Latest,
+            Self::Unknown => GroupHead::Unknown,
+        }
+    }
+}
+
 /// One step of an owner's journal that moves pins. All of it is applied, in the order of the fields.
 #[derive(Debug, Clone)]
 pub struct Actuation<W> {
     /// Records of the caller to write or to delete, in the form that the actuator's journal takes.
     pub writes: Vec<W>,
     /// New heads of policy groups, each with the id of the group's policy asset.
-    pub heads: Vec<(AssetId, Incarnation)>,
+    pub heads: Vec<(AssetId, GroupHead<Incarnation>)>,
     /// Pins to move, in this order: that of each asset at most once.
     pub moves: Vec<(AssetId, Pin<Incarnation>)>,
 }
@@ -164,6 +217,13 @@ mod tests {
         assert_eq!(stored(at), r#"{"at":[7,"rollback"]}"#);
         let read: Pin = serde_json::from_str(&stored(at)).unwrap();
         assert_eq!(read, at);
+    }
+
+    #[test]
+    fn stored_form_of_a_head_is_stable() {
+        let stored = |head: GroupHead| serde_json::to_string(&head).unwrap();
+        assert_eq!(stored(GroupHead::Latest), r#""latest""#);
+        assert_eq!(stored(GroupHead::At(IncarnationNo(7))), r#"{"at":7}"#);
     }
 
     #[test]

@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::message::Message;
+use crate::{message::Message, tolerant};
 
 /// The rollout policy of one policy group: the assets that name it with
 /// [`RolloutPolicyRef`](crate::addons::RolloutPolicyRef).
@@ -30,6 +30,10 @@ use crate::message::Message;
 #[serde(default, rename = "prodspec.v1.RolloutPolicy")]
 #[schemars(deny_unknown_fields)]
 pub struct RolloutPolicy {
+    /// How the assets of the group are updated. A way that this program version does not know is read as
+    /// [`Update::Pins`].
+    #[serde(deserialize_with = "update", skip_serializing_if = "Update::is_pins")]
+    pub update: Update,
     /// Failure domains, in the order in which they are updated, one at a time. Domains that are not listed follow,
     /// sorted by name; targets without a domain, and targets that can harm every domain, come last.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -73,7 +77,18 @@ pub struct RolloutPolicy {
     pub emergency: Option<Emergency>,
 }
 
+fn update<'de, D: Deserializer<'de>>(from: D) -> Result<Update, D::Error> {
+    tolerant::known_or(from, |_| Update::Pins)
+}
+
 impl RolloutPolicy {
+    /// Sets how the assets of the group are updated.
+    #[must_use]
+    pub fn update(mut self, update: Update) -> Self {
+        self.update = update;
+        self
+    }
+
     /// Sets the order in which failure domains are updated, one at a time.
     #[must_use]
     pub fn domains<D: Into<String>>(mut self, domains: impl IntoIterator<Item = D>) -> Self {
@@ -214,6 +229,25 @@ impl Amount {
     }
 }
 
+/// How the assets of a policy group are updated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Update {
+    /// By their pins: the group stays at the incarnation that it completed last, and each newer one is rolled out.
+    #[default]
+    Pins,
+    /// By edits of their sources: the group follows the newest incarnation, and changes edit fields of the targets that
+    /// they have selected.
+    Edits,
+}
+
+impl Update {
+    /// Whether the assets are updated by their pins.
+    pub fn is_pins(&self) -> bool {
+        *self == Self::Pins
+    }
+}
+
 /// The action when the updated targets are unhealthy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -271,6 +305,13 @@ mod tests {
         assert_eq!(Amount::Percent(200).of(3), 3);
         assert_eq!(Amount::Count(9).of(3), 3);
         assert_eq!(Amount::Percent(0).of(3), 0);
+    }
+
+    #[test]
+    fn unknown_way_to_update_is_by_pins() {
+        let read = |text| serde_json::from_str::<RolloutPolicy>(text).unwrap().update;
+        assert_eq!(read(r#"{"update":"edits"}"#), Update::Edits);
+        assert_eq!(read(r#"{"update":"swaps"}"#), Update::Pins);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use control_plane_store::{
     Batch, CommitError, Error, Key, KeyRange, MemoryStore, Page, Record, Store, Topic, Version,
     Versioned, Write,
     memory::{Point, Rates},
-    records::{AssetRecord, GroupHead},
+    records::AssetRecord,
 };
 use futures::{StreamExt, future::BoxFuture, stream::BoxStream};
 
@@ -19,7 +19,7 @@ use crate::{
     intent::{number, partition, policy_number},
     world::{State, World},
 };
-use plugin_sdk::Pin;
+use plugin_sdk::{GroupHead, Pin};
 
 /// A memory store, as used by one process.
 pub struct ProcessStore {
@@ -299,7 +299,7 @@ fn head_in(key: &str, value: &[u8]) -> Option<(usize, u32)> {
     let kind = key.split('/').next();
     let group = policy_number(number(key)).filter(|_| kind == Some(GroupHead::KIND))?;
     let head = serde_json::from_slice::<GroupHead>(value).ok()?;
-    Some((group, head.incarnation.0))
+    Some((group, head.incarnation()?.0))
 }
 
 /// Adds latencies, faults and deadly points to the store.

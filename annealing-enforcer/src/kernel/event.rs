@@ -6,8 +6,8 @@ use control_plane_store::records::{
     Approval, AssetRecord, Decision, Floor, Orphaned, Override, Owned, Pause,
 };
 use plugin_sdk::{
-    Cause, Change, Diff, Mono, Observation, Observed, Pin, Pushed, Run, Shared, Standing, Usage,
-    Verdict, observe, plugin,
+    Cause, Change, Diff, GroupHead, Mono, Observation, Observed, Pin, Pushed, Run, Shared,
+    Standing, Usage, Verdict, observe, plugin,
 };
 use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo, addons::Edge};
 
@@ -31,7 +31,7 @@ pub enum Event {
     /// Groups completed rollouts and pins moved. Heads are applied first.
     Actuate {
         /// Rollout policies with the new heads of their groups.
-        heads: Vec<(AssetId, Incarnation)>,
+        heads: Vec<(AssetId, GroupHead<Incarnation>)>,
         /// Ids of assets with their new pins.
         moves: Vec<(AssetId, Pin<Incarnation>)>,
     },
@@ -144,8 +144,8 @@ pub enum Record {
     Pin(AssetId, Pin),
     /// The total time for which the partition has been owned.
     Owned(Owned),
-    /// The new head of a policy group that completed a rollout.
-    Head(AssetId, IncarnationNo),
+    /// The new head of a policy group.
+    Head(AssetId, GroupHead),
     /// The asset became an orphan. `None`: it came back into intent, or was acknowledged.
     Orphan(AssetId, Option<Orphaned>),
     /// An asset continues under a new id: its history goes along.

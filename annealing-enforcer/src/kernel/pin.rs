@@ -1,9 +1,12 @@
 //! Pins: the default pin of an asset without a pin of its own, and the effects of a moved pin (R17).
 //!
 //! An asset that a rollout policy governs is enforced at its group's head. Its content changes only when the strategist
-//! pins it elsewhere. When anything else would change its content, the kernel pins the asset where it was.
+//! pins it elsewhere. When anything else would change its content, the kernel pins the asset where it was. If the head
+//! is the newest incarnation, the asset follows that as an asset without a policy does.
 
-use plugin_sdk::{Cause, Now, Pin};
+use std::collections::BTreeMap;
+
+use plugin_sdk::{Cause, GroupHead, Now, Pin};
 use prodspec_model::{Asset, AssetId, Digest, Incarnation, Snapshot, addons::RolloutPolicyRef};
 
 use super::{
@@ -82,7 +85,7 @@ impl Kernel {
     pub(super) fn actuate(
         &mut self,
         now: Now,
-        heads: Vec<(AssetId, Incarnation)>,
+        heads: Vec<(AssetId, GroupHead<Incarnation>)>,
         moves: Vec<(AssetId, Pin<Incarnation>)>,
         out: &mut Effects,
     ) {
@@ -117,24 +120,31 @@ impl Kernel {
         }
     }
 
-    /// Moves the head of a group that completed a rollout. The cost is proportional to the difference between the old
-    /// and the new head.
-    fn move_head(&mut self, now: Now, policy: &AssetId, head: Incarnation, out: &mut Effects) {
-        self.record(Record::Head(policy.clone(), head.no()), out);
+    /// Moves the head of a group. The cost is proportional to the difference between the old and the new head; to the
+    /// number of all assets if the group follows the newest incarnation from now on, or no longer.
+    fn move_head(
+        &mut self,
+        now: Now,
+        policy: &AssetId,
+        head: GroupHead<Incarnation>,
+        out: &mut Effects,
+    ) {
+        self.record(Record::Head(policy.clone(), head.by_number()), out);
+        let new = head.incarnation().unwrap_or(self.table.latest()).clone();
         let old = self.table.head(policy).map(|old| old.snapshot().clone());
-        let changes = old.unwrap_or_else(Snapshot::empty).diff(head.snapshot());
-        let mut known = Vec::new();
+        let changes = old.unwrap_or_else(Snapshot::empty).diff(new.snapshot());
+        let mut known = self.moved_with(policy, &head);
         let mut unknown = Vec::new();
         for change in changes {
             let (before, after) = (change.before, change.after);
             let id = after.as_ref().or(before.as_ref()).map(Asset::id_str);
             match (id.and_then(|id| self.table.find(id)), after) {
-                (Some(slot), _) => known.push((slot, self.was(slot))),
+                (Some(slot), _) => drop(known.insert(slot, self.was(slot))),
                 (None, Some(asset)) => unknown.push(asset),
                 (None, None) => {}
             }
         }
-        self.table.set_head(policy, head.clone());
+        self.table.set_head(policy, head);
         for (slot, was) in &known {
             let counts = self.counts_as_unsettled(*slot);
             self.census.recount_one(was.counted, counts);
@@ -152,8 +162,23 @@ impl Kernel {
             self.regovern(now, slot, was, out);
         }
         for asset in unknown {
-            self.head_has(now, policy, asset, &head, out);
+            self.head_has(now, policy, asset, &new, out);
         }
+    }
+
+    /// Returns the assets of a group whose default pin gets another place if its head becomes `head`: all that have it,
+    /// if the group follows the newest incarnation from then on, or no longer.
+    fn moved_with(&self, policy: &AssetId, head: &GroupHead<Incarnation>) -> BTreeMap<SlotNo, Was> {
+        let Some(old) = self.table.place_of(policy) else {
+            return BTreeMap::new();
+        };
+        if old.is_newest() == matches!(head, GroupHead::Latest) {
+            return BTreeMap::new();
+        }
+        let governed = |slot: &SlotNo| self.table.slot(*slot).has(flag::GOVERNED);
+        let all = self.table.slots_at(old).filter(governed);
+        let ours = all.filter(|slot| self.policy_of(*slot).as_ref() == Some(policy));
+        ours.map(|slot| (slot, self.was(slot))).collect()
     }
 
     /// The newest incarnation has the asset with a type that is not enforced. Heads may have it with an enforced type.
@@ -218,7 +243,8 @@ impl Kernel {
         let place = self.table.default_place(followed.as_ref());
         self.table.set_place(slot, place);
         let same = content(was.intent.as_ref()) == content(self.table.intent(slot).as_ref());
-        if governed && !same && !self.planted(Bug::FollowLatest) {
+        let follows = place.is_newest();
+        if governed && !follows && !same && !self.planted(Bug::FollowLatest) {
             self.keep_in_place(now, slot, was, out);
         }
     }
@@ -281,8 +307,8 @@ impl Kernel {
                 let policy = self.policy_of(slot);
                 let place = self.table.default_place(policy.as_ref());
                 let by_default = self.table.intent_by(slot, place);
-                if policy.is_some() && content(by_default.as_ref()) != content(was.intent.as_ref())
-                {
+                let same = content(by_default.as_ref()) == content(was.intent.as_ref());
+                if policy.is_some() && !place.is_newest() && !same {
                     // R17: no rollout has moved the asset, so its content must not change.
                     if !self.table.is_pinned(slot) {
                         return;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use control_plane_store::records::{AssetRecord, Orphaned};
-use plugin_sdk::{FencingToken, Now, Pin, SyncState};
+use plugin_sdk::{FencingToken, GroupHead, Now, Pin, SyncState};
 use prodspec_model::{
     Asset, AssetId, Incarnation, IncarnationNo, Message as _, addons, snapshot::Location,
 };
@@ -40,6 +40,7 @@ impl Kernel {
     ) -> Self {
         let owned = recovered.owned.total;
         let mut kernel = Self::new(now, config, kinds, token, owned, recovered.latest);
+        kernel.table.follow_latest(&recovered.heads);
         kernel.people.remember(recovered.interventions, now.wall);
         let kept = kernel.recover_orphans(recovered.orphans);
         let floor = recovered.floor;
@@ -200,12 +201,14 @@ impl Kernel {
 
     /// Restores the heads of groups, and the policies of assets that only a head shows as governed. The cost is the
     /// changes from head to head, however many groups there are.
-    fn recover_heads(&mut self, heads: Vec<(AssetId, Incarnation)>) {
-        for (policy, head) in &heads {
-            self.table.set_head(policy, head.clone());
+    fn recover_heads(&mut self, heads: Vec<(AssetId, GroupHead<Incarnation>)>) {
+        let mut fixed = Vec::new();
+        for (policy, head) in heads {
+            fixed.extend(head.incarnation().cloned());
+            self.table.set_head(&policy, head);
         }
         let latest = self.table.latest().clone();
-        for (id, named) in named_since(&latest, heads) {
+        for (id, named) in named_since(&latest, fixed) {
             let newest = latest.asset(&id).as_ref().and_then(policy_in);
             let mut at_heads = self.at_heads(&id, newest, named);
             at_heads.sort_by_key(|(_, head, _)| std::cmp::Reverse(head.no()));
@@ -479,9 +482,9 @@ thread_local! {
 /// Returns all assets that changed since the oldest of `heads`, with the policies that they named meanwhile.
 fn named_since(
     latest: &Incarnation,
-    heads: Vec<(AssetId, Incarnation)>,
+    heads: Vec<Incarnation>,
 ) -> BTreeMap<AssetId, BTreeSet<AssetId>> {
-    let heads = heads.into_iter().map(|(_, head)| head);
+    let heads = heads.into_iter();
     let mut named: BTreeMap<AssetId, BTreeSet<AssetId>> = BTreeMap::new();
     for change in Incarnation::changes_step_by_step(heads.chain([latest.clone()])).flatten() {
         #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use control_plane_store::records::{AssetRecord, Orphaned, Owned};
-use plugin_sdk::Pin;
+use plugin_sdk::{GroupHead, Pin};
 use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo, TypeName};
 
 use super::state::people::Interventions;
@@ -31,7 +31,7 @@ pub struct Recovered {
     /// The pins of assets that have one of their own.
     pub pins: Vec<(AssetId, Pin<Incarnation>)>,
     /// The heads of policy groups, by policy.
-    pub heads: Vec<(AssetId, Incarnation)>,
+    pub heads: Vec<(AssetId, GroupHead<Incarnation>)>,
     /// The commands of operators on record.
     pub interventions: Interventions,
 }

@@ -11,10 +11,10 @@ use control_plane_store::{
     Store,
     incarnations::{self, Incarnations},
     record::{self, Record, Rewrites},
-    records::{Approval, AssetRecord, Floor, GroupHead, Orphaned, Override, Owned, Pause, Taken},
+    records::{Approval, AssetRecord, Floor, Orphaned, Override, Owned, Pause, Taken},
 };
 use futures::{StreamExt, channel::mpsc::UnboundedSender, future::Either};
-use plugin_sdk::Pin;
+use plugin_sdk::{GroupHead, Pin};
 use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo, PartitionId};
 
 use super::{error::Error, input::Input};
@@ -290,13 +290,22 @@ impl<R: Runtime> Intent<R> {
         Ok(pins)
     }
 
-    async fn heads(&self) -> Result<Vec<(AssetId, Incarnation)>, Error> {
+    async fn heads(&self) -> Result<Vec<(AssetId, GroupHead<Incarnation>)>, Error> {
         let mut heads = Vec::new();
         for (policy, head) in named(self.all::<GroupHead>().await?) {
-            match self.kept(head.incarnation).await? {
-                Some(incarnation) => heads.push((policy, incarnation)),
+            let no = match head {
+                GroupHead::At(no) => no,
+                GroupHead::Latest => {
+                    heads.push((policy, GroupHead::Latest));
+                    continue;
+                }
+                // The assets are left alone.
+                GroupHead::Unknown => continue,
+            };
+            match self.kept(no).await? {
+                Some(incarnation) => heads.push((policy, GroupHead::At(incarnation))),
                 None => {
-                    tracing::warn!(%policy, no = %head.incarnation, "the incarnation that a policy group completed last is gone; leaving its assets alone until the next rollout")
+                    tracing::warn!(%policy, %no, "the incarnation that a policy group completed last is gone; leaving its assets alone until the next rollout")
                 }
             }
         }

@@ -40,10 +40,8 @@ impl Retired {
 
     /// Refuses a step if any of its heads or pins names an incarnation that is being removed.
     pub(super) fn allows_step(&self, step: &Actuation<Write>) -> Result<(), Refused> {
-        let heads = step.heads.iter();
-        heads
-            .clone()
-            .try_for_each(|(_, head)| self.keeps(head.no()))?;
+        let mut heads = step.heads.iter().filter_map(|(_, head)| head.incarnation());
+        heads.try_for_each(|head| self.keeps(head.no()))?;
         step.moves.iter().try_for_each(|(_, pin)| self.allows(pin))
     }
 

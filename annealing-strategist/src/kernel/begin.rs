@@ -23,8 +23,11 @@ impl Kernel {
             return;
         }
         self.pending.looked();
-        if !self.is_due() {
+        if self.group.is_unknown() || !self.is_due() {
             return;
+        }
+        if self.group.follows_latest() {
+            return self.follow(out);
         }
         let nothing = self.pending.is_nothing() && self.pins.is_empty();
         if nothing && self.live.is_none() {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use plugin_sdk::{Now, SelectRequest, Selection, Until};
+use plugin_sdk::{GroupHead, Now, SelectRequest, Selection, Until};
 use prodspec_model::AssetId;
 
 use super::{Bug, Effects, Kernel, Record, Step, state::live::Live};
@@ -56,8 +56,9 @@ impl Kernel {
         };
         self.pending.add(rest);
         self.release(&live, &mut step);
-        step.head = Some(live.to().clone());
-        self.group.move_head(live.to().clone());
+        let head = GroupHead::At(live.to().clone());
+        step.head = Some(head.clone());
+        self.group.move_head(head);
         self.drop_pins(live.to(), &mut step);
         out.steps.push(step);
         self.let_others_go(out);

@@ -1,6 +1,8 @@
 //! The events that the kernel takes and the effects that it returns.
 
-use plugin_sdk::{Health, HealthRequest, Pin, RolloutId, SelectRequest, Selection, Standing};
+use plugin_sdk::{
+    GroupHead, Health, HealthRequest, Pin, RolloutId, SelectRequest, Selection, Standing,
+};
 use prodspec_model::{AssetId, Incarnation};
 
 use super::command::{Command, Refused};
@@ -69,7 +71,7 @@ pub struct Step {
     /// Records to write or to delete.
     pub records: Vec<Record>,
     /// The group's new head. `None`: it stays.
-    pub head: Option<Incarnation>,
+    pub head: Option<GroupHead<Incarnation>>,
     /// Pins to move, in this order.
     pub moves: Vec<(AssetId, Pin)>,
 }

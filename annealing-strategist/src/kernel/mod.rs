@@ -39,7 +39,7 @@ mod watch;
 use std::sync::Arc;
 
 use control_plane_runtime::Steady;
-use plugin_sdk::{AssetTypes, Mono, Now};
+use plugin_sdk::{AssetTypes, GroupHead, Mono, Now};
 use prodspec_model::{AssetId, Incarnation};
 
 pub use command::{Command, Refused};
@@ -108,9 +108,9 @@ impl Kernel {
         self.group.policy()
     }
 
-    /// Returns the incarnation whose rollout completed last. `None`: no rollout has completed.
-    pub fn head(&self) -> Option<&Incarnation> {
-        self.group.head()
+    /// Returns the head of the group. `None`: no rollout has completed.
+    pub fn head(&self) -> Option<&GroupHead<Incarnation>> {
+        self.group.stored_head()
     }
 
     /// Does everything that follows from the present state.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use control_plane_runtime::Steady;
-use plugin_sdk::{AssetTypes, Now};
+use plugin_sdk::{AssetTypes, GroupHead, Now};
 use prodspec_model::{Asset, AssetId, Incarnation};
 
 use super::{
@@ -76,6 +76,7 @@ impl Kernel {
         if let Some(to) = to.filter(behind)
             && self.past.last().is_some_and(completed)
         {
+            let to = GroupHead::At(to);
             self.group.move_head(to.clone());
             out.steps.push(Step {
                 head: Some(to),

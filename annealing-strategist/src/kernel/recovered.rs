@@ -1,6 +1,6 @@
 //! The stored data of a policy group, from which a kernel takes over.
 
-use plugin_sdk::Standing;
+use plugin_sdk::{GroupHead, Standing};
 use prodspec_model::{AssetId, Incarnation};
 
 use crate::{
@@ -15,8 +15,8 @@ pub struct Recovered {
     pub policy: AssetId,
     /// The newest incarnation in force.
     pub latest: Incarnation,
-    /// The incarnation whose rollout completed last. `None`: no rollout has completed.
-    pub head: Option<Incarnation>,
+    /// The head of the group. `None`: no rollout has completed.
+    pub head: Option<GroupHead<Incarnation>>,
     /// The heads of all policy groups of the partition.
     pub heads: Heads,
     /// The group's newest rollout. `None`: it never had one.

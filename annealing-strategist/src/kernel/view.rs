@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use plugin_sdk::{Progress, Target, Until, Wait};
-use prodspec_model::{AssetId, IncarnationNo};
+use prodspec_model::{AssetId, IncarnationNo, rollout::Update};
 use serde::{Deserialize, Serialize};
 
 use super::{Kernel, state::live::Live};
@@ -15,8 +15,15 @@ use crate::record::{Rollout, State};
 pub struct View {
     /// The policy asset that names the group.
     pub policy: AssetId,
-    /// The incarnation whose rollout completed last. `None`: no rollout has completed.
+    /// The incarnation whose rollout completed last, or the newest one if the assets follow that. `None`: no rollout has
+    /// completed.
     pub head: Option<IncarnationNo>,
+    /// How the assets are updated now.
+    #[serde(default)]
+    pub update: Update,
+    /// The reason why the assets are not updated as the policy says. `None`: they are.
+    #[serde(default)]
+    pub update_waits: Option<String>,
     /// The newest rollout: the live one, or the last one. `None`: the group never had one.
     pub rollout: Option<Rollout>,
     /// Whether that rollout is live.
@@ -129,11 +136,23 @@ impl Kernel {
         View {
             policy: self.group.policy().clone(),
             head: self.group.head().map(|head| head.no()),
+            update: match self.group.follows_latest() {
+                true => Update::Edits,
+                false => Update::Pins,
+            },
+            update_waits: self.keeps_update(),
             rollout: self.newest().cloned(),
             live: live.is_some(),
             counts: Counts::of(&targets),
             waits: under_way.map(|live| self.waits(live)).unwrap_or_default(),
-            awaits_person: live.and_then(|live| self.awaits_person(live)),
+            awaits_person: match live {
+                Some(live) => self.awaits_person(live),
+                None => self.group.is_unknown().then(|| {
+                    "a newer program version has set the head of the group to one that this version does not know; start \
+                     the newer version"
+                        .to_owned()
+                }),
+            },
             outside: under_way.map(|live| self.outside(live)).unwrap_or_default(),
             held: under_way.map(|live| self.held(live)).unwrap_or_default(),
             targets,

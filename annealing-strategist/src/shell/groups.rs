@@ -6,7 +6,7 @@ use std::{
 };
 
 use control_plane_runtime::{Kernel as _, Runtime};
-use plugin_sdk::{Mono, Pin, Standing};
+use plugin_sdk::{GroupHead, Mono, Pin, Standing};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
 use super::{
@@ -329,8 +329,8 @@ impl<R: Runtime> Groups<R> {
     /// Remembers the head of a group. Returns whether it has moved.
     fn note_head(&mut self, policy: &AssetId) -> bool {
         let head = self.kernels.get(policy).and_then(Kernel::head);
-        let known = self.heads.get(policy).map(Incarnation::no);
-        let Some(head) = head.filter(|head| known != Some(head.no())) else {
+        let known = self.heads.get(policy).map(GroupHead::by_number);
+        let Some(head) = head.filter(|head| known != Some(head.by_number())) else {
             return false;
         };
         let head = head.clone();
@@ -381,7 +381,7 @@ impl Group {
     fn new(policy: AssetId, latest: Incarnation, head: Option<Incarnation>) -> Self {
         let mut recovered = Recovered::nothing(policy, latest, Vec::new());
         let adopted = head.is_some();
-        recovered.head = head;
+        recovered.head = head.map(GroupHead::At);
         Self { recovered, adopted }
     }
 

@@ -10,12 +10,12 @@ use control_plane_store::{
     Batch, Store, Write,
     incarnations::{Head, Incarnations},
     record,
-    records::GroupHead,
 };
 use futures::channel::mpsc;
 use jiff::Timestamp;
 use plugin_sdk::{
-    Actuation, Actuator, BoxError, Cause, Enforcement, Feed, FeedItem, Pin, Standing, SyncState,
+    Actuation, Actuator, BoxError, Cause, Enforcement, Feed, FeedItem, GroupHead, Pin, Standing,
+    SyncState,
 };
 use prodspec_model::{
     Asset, AssetId, Digest, Incarnation, IncarnationNo, PartitionId, Snapshot,
@@ -41,7 +41,7 @@ pub(crate) struct Toy {
 pub(crate) struct Pins {
     pub all: BTreeMap<IncarnationNo, Incarnation>,
     pub sealed: Option<Head>,
-    pub heads: BTreeMap<AssetId, Incarnation>,
+    pub heads: BTreeMap<AssetId, GroupHead<Incarnation>>,
     pub pins: BTreeMap<AssetId, Pin>,
     pub followers: Vec<mpsc::UnboundedSender<FeedItem>>,
     /// The number of moves of each asset's pin to each incarnation.
@@ -56,8 +56,8 @@ impl Pins {
     pub(crate) fn governs(&self, id: &AssetId) -> Option<AssetId> {
         let newest = self.latest().asset(id).as_ref().and_then(policy_of);
         newest.or_else(|| {
-            let at_head = |(policy, head): (&AssetId, &Incarnation)| {
-                let named = policy_of(&head.asset(id)?);
+            let at_head = |(policy, head): (&AssetId, &GroupHead<Incarnation>)| {
+                let named = policy_of(&head.incarnation()?.asset(id)?);
                 (named.as_ref() == Some(policy)).then(|| policy.clone())
             };
             self.heads.iter().find_map(at_head)
@@ -69,7 +69,11 @@ impl Pins {
             Some(Pin::At(no, _)) => self.all.get(no).cloned(),
             Some(Pin::NotYet) => None,
             _ => match self.governs(id) {
-                Some(policy) => self.heads.get(&policy).cloned(),
+                Some(policy) => match self.heads.get(&policy)? {
+                    GroupHead::At(head) => Some(head.clone()),
+                    GroupHead::Latest => Some(self.latest().clone()),
+                    GroupHead::Unknown => None,
+                },
                 None => Some(self.latest().clone()),
             },
         }
@@ -149,8 +153,7 @@ impl Actuator for Toy {
         let mut batch = Batch::new();
         batch.writes = step.writes;
         for (policy, head) in &step.heads {
-            let incarnation = head.no();
-            let head = GroupHead { incarnation };
+            let head = head.by_number();
             batch = batch.write(record::put(&self.partition, policy.as_str(), &head)?);
         }
         self.store.commit(batch).await?;

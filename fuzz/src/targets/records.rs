@@ -6,11 +6,11 @@ use control_plane_store::{
     owner::Owner,
     record,
     records::{
-        Approval, AssetRecord, ChangeRecord, Decisions, Floor, GroupHead, HeldField, Orphaned,
-        Override, Owned, Pause, Stopped, Taken,
+        Approval, AssetRecord, ChangeRecord, Decisions, Floor, HeldField, Orphaned, Override,
+        Owned, Pause, Stopped, Taken,
     },
 };
-use plugin_sdk::{FieldEdit, Pin, SourceChange};
+use plugin_sdk::{FieldEdit, GroupHead, Pin, SourceChange};
 use prodspec_gen::{Remarks, SealOverride};
 use prodspec_model::{PartitionId, addons, incarnation::Header, rollout::RolloutPolicy};
 use serde::{Serialize, de::DeserializeOwned};

@@ -16,7 +16,6 @@ pub use decision::{AllowedBy, Decision, Decisions, Outcome, Trigger, excerpt};
 pub use field::{HeldField, Ledger, Overwritten};
 pub use open::{OpenPush, Owned, ReliedOn};
 pub use people::{Approval, Ended, Override, Pause, Scope, Used};
-pub use rollout::GroupHead;
 pub use stopped::Stopped;
 
 use crate::Record as _;

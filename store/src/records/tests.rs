@@ -1,7 +1,7 @@
 //! Old and new program versions take turns on every type of record.
 
 use jiff::Timestamp;
-use plugin_sdk::{By, Cause, Claim, Delay, FencingToken, Guard, Key, Pin, Recheck};
+use plugin_sdk::{By, Cause, Claim, Delay, FencingToken, GroupHead, Guard, Key, Pin, Recheck};
 use prodspec_model::{AssetId, Digest, IncarnationNo, TypeName, addons::Edge};
 use serde_json::{Value, json};
 
@@ -121,7 +121,7 @@ fn old_and_new_versions_take_turns_on_every_record() {
     conformance::record(&orphaned, &closed);
     conformance::record(&floor(1), &[]);
     conformance::record(&Taken { incarnation: NO }, &[]);
-    conformance::record(&GroupHead { incarnation: NO }, &[]);
+    conformance::record(&GroupHead::At(NO), &[""]);
     conformance::record(&Pin::At(NO, Cause::Rollback), &[""]);
     conformance::record(&approval(), &[]);
     let Approval {
@@ -176,6 +176,9 @@ fn r5_unknown_word_at_any_place_of_any_record_is_read_and_kept() {
     for pin in [Pin::At(NO, Cause::Rollback), Pin::NotYet] {
         conformance::words(&pin, &[""]);
     }
+    for head in [GroupHead::At(NO), GroupHead::Latest] {
+        conformance::words(&head, &[""]);
+    }
     conformance::words(&approval(), &[]);
     for scope in [Scope::Asset(id()), Scope::Partition] {
         let by = By::new("ada", "storm");
@@ -202,12 +205,6 @@ fn r5_record_that_goes_on_keeps_unknown_fields() {
     goes_on(
         &Taken { incarnation: NO },
         Taken {
-            incarnation: NO.next(),
-        },
-    );
-    goes_on(
-        &GroupHead { incarnation: NO },
-        GroupHead {
             incarnation: NO.next(),
         },
     );

@@ -7,6 +7,7 @@ pub(super) mod contested;
 pub(super) mod edges;
 pub(super) mod fences;
 pub(super) mod followed;
+mod heads;
 pub(super) mod holds;
 mod index;
 pub(super) mod last_settled;

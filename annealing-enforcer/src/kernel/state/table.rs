@@ -28,15 +28,15 @@ pub(in crate::kernel) struct Table {
     index: Index,
     /// The types that have a plugin. Assets of other types are modelled only and are not enforced.
     types: Vec<TypeName>,
-    latest: Incarnation,
+    pub(super) latest: Incarnation,
     /// The pins by place. Place 0 stands for the newest incarnation and is empty.
-    pins: Vec<Option<PinEntry>>,
+    pub(super) pins: Vec<Option<PinEntry>>,
     /// The place of each pin that is not the default of a group.
     places: BTreeMap<Name, PinNo>,
     /// Places that may be unused: all unused ones, and some that were taken since.
-    idle: BTreeSet<PinNo>,
+    pub(super) idle: BTreeSet<PinNo>,
     /// The place of each policy group's default pin.
-    groups: BTreeMap<AssetId, PinNo>,
+    pub(super) groups: BTreeMap<AssetId, PinNo>,
     /// Assets that the newest incarnation does not have, or has as modelled only: orphans, and assets pinned elsewhere.
     elsewhere: BTreeMap<SlotNo, Elsewhere>,
     /// The contents with which assets settled last whose intent has changed since.
@@ -356,55 +356,9 @@ impl Table {
         matches!(pinned, Some(Some(PinEntry { group: None, .. })))
     }
 
-    /// Returns the policy whose group's head is the asset's intent, if any.
-    pub(in crate::kernel) fn follows(&self, at: SlotNo) -> Option<&AssetId> {
-        let pinned = self.pins.get(self.slot(at).pin.index())?.as_ref()?;
-        pinned.group.as_ref()
-    }
-
-    /// Returns the head of the group of `policy`, if it ever completed a rollout.
-    pub(in crate::kernel) fn head(&self, policy: &AssetId) -> Option<&Incarnation> {
-        let place = *self.groups.get(policy)?;
-        let (head, _) = self.pins.get(place.index())?.as_ref()?.at.as_ref()?;
-        Some(head)
-    }
-
-    /// Returns the head of every group that ever completed a rollout.
-    pub(in crate::kernel) fn heads(&self) -> impl Iterator<Item = (&AssetId, &Incarnation)> {
-        let head = |(policy, _)| Some((policy, self.head(policy)?));
-        self.groups.iter().filter_map(head)
-    }
-
-    /// Moves a group's head, which is the default pin of all its assets.
-    pub(in crate::kernel) fn set_head(&mut self, policy: &AssetId, head: Incarnation) {
-        let place = self.group_place(policy).index();
-        if let Some(Some(pinned)) = self.pins.get_mut(place) {
-            pinned.at = Some((head, Cause::Intent));
-        }
-    }
-
-    /// Returns the place of a group's default pin. Without a policy: 0, the newest incarnation.
-    pub(in crate::kernel) fn default_place(&mut self, policy: Option<&AssetId>) -> PinNo {
-        policy.map_or(PinNo::NEWEST, |policy| self.group_place(policy))
-    }
-
-    fn group_place(&mut self, policy: &AssetId) -> PinNo {
-        if let Some(place) = self.groups.get(policy) {
-            return *place;
-        }
-        let group = Some(policy.clone());
-        let place = self.new_place(PinEntry {
-            at: None,
-            slots: 0,
-            group,
-        });
-        self.groups.insert(policy.clone(), place);
-        place
-    }
-
     /// Returns a place for a new pin, an unused one if there is one. There are never more places than assets and groups
     /// together, so the number fits.
-    fn new_place(&mut self, pinned: PinEntry) -> PinNo {
+    pub(super) fn new_place(&mut self, pinned: PinEntry) -> PinNo {
         let place = self.idle_place().unwrap_or_else(|| {
             self.pins.push(None);
             PinNo::from_index(self.pins.len() - 1)
@@ -413,9 +367,11 @@ impl Table {
             Some(PinEntry {
                 group: Some(policy),
                 ..
-            }) => {
+            }) if self.place_of(&policy) == Some(place) => {
                 self.groups.remove(&policy);
             }
+            // The head of the group has another place by now.
+            Some(PinEntry { group: Some(_), .. }) => {}
             Some(own) => {
                 self.places.remove(&own.name());
             }

@@ -5,10 +5,10 @@ use std::{collections::BTreeMap, time::Duration};
 
 use control_plane_store::records::Scope;
 use plugin_sdk::{
-    Cause, Change, Claim, Diff, FencingToken, Mono, Pin, Pushed, Quota, Recheck, Stamp, Standing,
-    Verdict,
+    Cause, Change, Claim, Diff, FencingToken, GroupHead, Mono, Pin, Pushed, Quota, Recheck, Stamp,
+    Standing, Verdict,
 };
-use prodspec_model::{Asset, AssetId, Digest, Incarnation, addons::Moved};
+use prodspec_model::{Asset, AssetId, Incarnation};
 use proptest::prelude::*;
 
 use super::{
@@ -17,9 +17,7 @@ use super::{
 };
 use crate::{
     config::Config,
-    kernel::{
-        Call, Command, Event, News, Recovered, Target, pin::policy_in, state::numbers::SlotNo,
-    },
+    kernel::{Call, Command, Event, News, Recovered, Target},
 };
 
 /// The asset whose content the pin may change.
@@ -28,15 +26,6 @@ fn own(asset: &AssetId, pin: &Pin<Incarnation>) -> Vec<AssetId> {
     own.then(|| asset.clone()).into_iter().collect()
 }
 
-/// The intended content of all assets.
-pub(super) struct Contents {
-    /// Of assets that the kernel knows; `None` without an intent, or if the type is modelled only.
-    known: BTreeMap<AssetId, Option<Digest>>,
-    /// Of assets that are not known yet, at their pins.
-    early: BTreeMap<AssetId, Digest>,
-}
-
-/// Follows all assets, known or not.
 /// Follows all assets by id, and all with a pin of their own. Returns the latter.
 pub(super) fn follow_all(rig: &mut Rig) -> BTreeMap<AssetId, Standing> {
     for at in 0..ASSETS {
@@ -117,60 +106,6 @@ impl Chaos {
             .map(|(id, it)| (id, known(it)))
             .collect();
         assert_eq!(told, are, "after {what}");
-    }
-
-    /// The content of every enforced asset, and the content that unknown assets are pinned to.
-    pub(super) fn contents(&self) -> Contents {
-        let table = &self.rig.kernel.table;
-        // Modelled-only assets are not enforced.
-        let enforced = |asset: Asset| {
-            let kind = self.rig.kernel.kind_of(asset.type_str());
-            kind.map(|_| asset.digest())
-        };
-        let content = |at| {
-            let intent = table.intent(at).and_then(|(asset, _)| enforced(asset));
-            Some((table.id(at)?, intent))
-        };
-        let early = self.rig.kernel.pins.early().iter();
-        let early = early.filter_map(|(asset, pin)| match pin {
-            Pin::At(at, _) => Some((asset.clone(), enforced(at.asset(asset)?)?)),
-            _ => None,
-        });
-        Contents {
-            known: SlotNo::all(table.len()).filter_map(content).collect(),
-            early: early.collect(),
-        }
-    }
-
-    /// R17: the content of a governed asset changes only when its pin is moved.
-    pub(super) fn governed_stay(&self, before: Contents, moved: &[AssetId], what: &str) {
-        let after = self.contents();
-        for at in 0..ASSETS {
-            let asset = id(&name(at));
-            let newest = self.rig.latest.asset(&asset);
-            let governed = newest.as_ref().and_then(policy_in).is_some()
-                || self.rig.kernel.table.heads().any(|(policy, head)| {
-                    let there = head.asset(&asset);
-                    there.as_ref().and_then(policy_in).as_ref() == Some(policy)
-                });
-            if !governed || moved.contains(&asset) || self.is_old_id(&asset) {
-                continue;
-            }
-            let was = match (before.known.get(&asset), after.known.get(&asset)) {
-                (None, None) => continue,
-                (Some(known), _) => *known,
-                (None, Some(_)) => before.early.get(&asset).copied(),
-            };
-            let is = after.known.get(&asset).copied().flatten();
-            assert_eq!(was, is, "{asset} moved by {what}; newest: {newest:?}");
-        }
-    }
-
-    /// Whether some incarnation renames the asset. R49: it leaves when its group's rollout moves the new id.
-    fn is_old_id(&self, asset: &AssetId) -> bool {
-        let renames =
-            |at: &Incarnation| !Moved::successors(at.snapshot(), asset.as_str()).is_empty();
-        renames(&self.rig.latest) || self.sealed.iter().any(renames)
     }
 
     fn turn(&mut self, dice: &mut Dice) {
@@ -354,7 +289,10 @@ impl Chaos {
         let before = self.rig.kernel.table.head(&policy).map(|head| head.no());
         let newer = |it: &&Incarnation| before.is_none_or(|before| it.no() >= before);
         let newer: Vec<_> = self.sealed.iter().filter(newer).collect();
-        let head = newer[dice.roll(newer.len() as u32) as usize].clone();
+        let head = match dice.roll(4) {
+            0 => GroupHead::Latest,
+            _ => GroupHead::At(newer[dice.roll(newer.len() as u32) as usize].clone()),
+        };
         let heads = vec![(policy, head)];
         let other = (id(&name(dice.roll(ASSETS))), Pin::Default);
         let moves = vec![(asset, pin), other];

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use control_plane_store::records::Orphaned;
-use plugin_sdk::{FencingToken, Pin};
+use plugin_sdk::{FencingToken, GroupHead, Pin};
 use prodspec_model::{Incarnation, IncarnationNo};
 
 use super::{
@@ -72,7 +72,14 @@ impl Chaos {
         };
         let orphans = orphans.into_values().flatten();
         recovered.orphans = orphans.map(with_last).collect();
-        let head = |(policy, no)| Some((policy, self.sealed_as(no)?));
+        let head = |(policy, head)| {
+            let head = match head {
+                GroupHead::At(no) => GroupHead::At(self.sealed_as(no)?),
+                GroupHead::Latest => GroupHead::Latest,
+                GroupHead::Unknown => return None,
+            };
+            Some((policy, head))
+        };
         recovered.heads = heads.into_iter().filter_map(head).collect();
         let pins = pins.into_iter();
         recovered.pins = pins

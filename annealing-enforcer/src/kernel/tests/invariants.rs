@@ -64,7 +64,11 @@ impl Kernel {
         let pinned = self.table.is_pinned(at);
         assert_eq!(pinned, self.pins.of(at).is_some(), "pinned");
         if !pinned {
-            assert_eq!(policy.as_ref(), self.table.follows(at), "default");
+            let place = match &policy {
+                Some(policy) => self.table.place_of(policy),
+                None => Some(PinNo::NEWEST),
+            };
+            assert_eq!(place, Some(slot.pin), "default");
         }
         let there = |place| self.table.intent_by(at, place).map(|it| it.0.digest());
         let behind = policy.is_some() && there(slot.pin) != there(PinNo::NEWEST);

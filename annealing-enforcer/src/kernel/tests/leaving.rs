@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use plugin_sdk::{Cause, Diff, FencingToken, Guard, Pin, Pushed, Recheck, Verdict, plugin};
+use plugin_sdk::{
+    Cause, Diff, FencingToken, GroupHead, Guard, Pin, Pushed, Recheck, Verdict, plugin,
+};
 use prodspec_model::{
     Asset, AssetId, AssetRef, Incarnation,
     addons::{DependsOn, Edge, Need, RolloutPolicyRef},
@@ -431,7 +433,7 @@ fn r17_pin_of_an_unknown_asset_is_taken_when_only_a_head_has_the_asset() {
     let mut rig = Rig::new(things(&["b"], 1));
     not_yet(&mut rig);
     let head = seal(Some(&rig.latest), vec![governed(1)], &[]);
-    let (heads, moves) = (vec![(id("policy"), head)], Vec::new());
+    let (heads, moves) = (vec![(id("policy"), GroupHead::At(head))], Vec::new());
     rig.step(Event::Actuate { heads, moves });
     assert!(is_not_yet(&rig));
     assert!(rig.kernel.pins.has_no_early(), "taken once");

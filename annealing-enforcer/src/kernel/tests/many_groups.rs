@@ -1,6 +1,6 @@
 //! R17: a takeover with many policy groups finds the assets of each group from the changes between heads.
 
-use plugin_sdk::FencingToken;
+use plugin_sdk::{FencingToken, GroupHead};
 use prodspec_model::{Asset, AssetId, AssetRef, Incarnation, addons::RolloutPolicyRef};
 
 use super::rig::*;
@@ -17,7 +17,10 @@ fn governed(name: &str, policy: &str, size: u32) -> Asset {
 
 fn taken_over(latest: &Incarnation, heads: Vec<(AssetId, Incarnation)>) -> Rig {
     let recovered = Recovered {
-        heads,
+        heads: heads
+            .into_iter()
+            .map(|(policy, head)| (policy, GroupHead::At(head)))
+            .collect(),
         ..Recovered::nothing(latest.clone())
     };
     let now = Rig::new(Vec::new()).now;

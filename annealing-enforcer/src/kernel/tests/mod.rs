@@ -4,6 +4,7 @@ mod admission;
 mod amounts;
 mod breakers;
 mod chaos;
+mod chaos_contents;
 mod chaos_takeover;
 mod churn;
 mod claims;

@@ -1,6 +1,6 @@
 //! R49: renames of assets that a rollout governs, or that are pinned.
 
-use plugin_sdk::{Cause, Claim, Pin, Pushed, Recheck, Verdict};
+use plugin_sdk::{Cause, Claim, GroupHead, Pin, Pushed, Recheck, Verdict};
 use prodspec_model::{Asset, AssetRef, Incarnation, addons::RolloutPolicyRef};
 
 use super::{
@@ -23,7 +23,7 @@ fn at_head() -> Rig {
     rig.in_sync("a");
     rig.in_sync("z");
     rig.step(Event::Actuate {
-        heads: vec![(id("policy"), head)],
+        heads: vec![(id("policy"), GroupHead::At(head))],
         moves: vec![(id("a"), Pin::Default)],
     });
     rig
@@ -116,7 +116,7 @@ fn r49_old_id_in_another_group_leaves_with_that_group() {
     let mut rig = at_head();
     rig.publish(vec![moved(&thing("b", 1), "a")], &["a"]);
     assert!(!rig.is_diffing("b"), "the rollout of a has not let it go");
-    let heads = vec![(id("policy"), rig.latest.clone())];
+    let heads = vec![(id("policy"), GroupHead::At(rig.latest.clone()))];
     let moves = Vec::new();
     rig.step(Event::Actuate { heads, moves });
     assert!(rig.is_diffing("b"));

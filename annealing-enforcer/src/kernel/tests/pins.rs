@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plugin_sdk::{Cause, FencingToken, Pin, Pushed, SyncState};
+use plugin_sdk::{Cause, FencingToken, GroupHead, Pin, Pushed, SyncState};
 use prodspec_model::{
     Asset, AssetRef, Incarnation,
     addons::{RolloutPolicyRef, Turndown},
@@ -37,7 +37,7 @@ pub(super) fn pin(rig: &mut Rig, name: &str, pin: Pin<Incarnation>) {
 fn head(rig: &mut Rig, head: &Incarnation, moves: Vec<(&str, Pin<Incarnation>)>) {
     let moves = moves.into_iter().map(|(name, pin)| (id(name), pin));
     rig.step(Event::Actuate {
-        heads: vec![(id("policy"), head.clone())],
+        heads: vec![(id("policy"), GroupHead::At(head.clone()))],
         moves: moves.collect(),
     });
 }
@@ -231,7 +231,7 @@ fn r17_completed_rollout_voids_no_push_and_no_settled_asset() {
     assert!(drifts.as_secs() < 600);
     let push = rig.until_push("a0", |verdict| verdict).unwrap();
     let moves = (0..ASSETS).map(|n| (id(&name(n)), Pin::Default)).collect();
-    let heads = vec![(id("policy"), first)];
+    let heads = vec![(id("policy"), GroupHead::At(first))];
     rig.step(Event::Actuate { heads, moves });
     assert_eq!(rig.kernel.unsettled(), 1, "only the asset that drifted");
     assert!(
@@ -297,7 +297,7 @@ fn r17_asset_that_left_several_groups_is_governed_by_the_newest_head() {
     rig.publish(vec![asset.build().unwrap()], &[]);
     let second = rig.latest.clone();
     rig.step(Event::Actuate {
-        heads: vec![(id("another"), second.clone())],
+        heads: vec![(id("another"), GroupHead::At(second.clone()))],
         moves: vec![(id("a"), at(&second)), (id("a"), Pin::Default)],
     });
     rig.publish(vec![thing("a", 3)], &[]);
@@ -315,7 +315,9 @@ fn r17_asset_that_left_several_groups_is_governed_by_the_newest_head_after_a_res
     let first = seal(None, vec![of("another", 1)], &[]);
     let second = seal(Some(&first), vec![of("policy", 2)], &[]);
     let mut recovered = Recovered::nothing(seal(Some(&second), vec![thing("a", 3)], &[]));
-    recovered.heads = vec![(id("another"), first), (id("policy"), second)];
+    recovered.heads = [("another", first), ("policy", second)]
+        .map(|(policy, head)| (id(policy), GroupHead::At(head)))
+        .into();
     let now = Rig::new(Vec::new()).now;
     let token = FencingToken(2);
     let rig = Rig::recover(Config::default(), vec![kind()], token, recovered, now);
@@ -330,7 +332,7 @@ fn r17_each_of_66000_groups_has_its_own_head() {
     let first = seal(None, (0..many).map(|n| alone(n, 1)).collect(), &[]);
     let second = seal(Some(&first), vec![alone(many - 1, 2)], &[]);
     let mut recovered = Recovered::nothing(second);
-    let heads = (0..many).map(|n| (id(&of(n)), first.clone()));
+    let heads = (0..many).map(|n| (id(&of(n)), GroupHead::At(first.clone())));
     recovered.heads = heads.collect();
     let now = Rig::new(Vec::new()).now;
     let token = FencingToken(1);
@@ -341,4 +343,63 @@ fn r17_each_of_66000_groups_has_its_own_head() {
         Some(1),
         "not the newest: its group is at 1"
     );
+}
+
+/// Sets the head of the group to follow the newest incarnation.
+fn follow_latest(rig: &mut Rig) {
+    rig.step(Event::Actuate {
+        heads: vec![(id("policy"), GroupHead::Latest)],
+        moves: Vec::new(),
+    });
+}
+
+#[test]
+fn r17_group_that_follows_the_newest_incarnation_takes_it_at_once() {
+    let mut rig = rolled_out();
+    follow_latest(&mut rig);
+    assert_eq!(size(&rig, "a"), Some(1));
+    assert!(rig.diff("a").is_none(), "nothing moves by the word");
+    rig.publish(vec![governed("a", 2), governed("b", 1)], &[]);
+    assert_eq!((size(&rig, "a"), size(&rig, "b")), (Some(2), Some(1)));
+    rig.in_sync("a");
+    rig.in_sync("b");
+    assert!(rig.kernel.all_settled_at(rig.latest.no()));
+    let last = rig.latest.no();
+    let only = rig.kernel.referenced();
+    assert_eq!(only, [last], "the head keeps no older incarnation");
+}
+
+#[test]
+fn r17_group_that_follows_no_longer_keeps_every_content() {
+    let mut rig = rolled_out();
+    follow_latest(&mut rig);
+    rig.publish(vec![governed("a", 2)], &[]);
+    let second = rig.latest.clone();
+    rig.publish(vec![governed("a", 3)], &[]);
+    // The strategist has not taken in the third incarnation yet.
+    head(&mut rig, &second, Vec::new());
+    assert_eq!(size(&rig, "a"), Some(3), "in force before, so it stays");
+    rig.publish(vec![governed("a", 4), governed("b", 1)], &[]);
+    assert_eq!((size(&rig, "a"), size(&rig, "b")), (Some(3), None));
+}
+
+#[test]
+fn r17_word_of_a_group_without_a_head_turns_its_assets_up() {
+    let mut rig = Rig::new(vec![governed("a", 1)]);
+    assert_eq!(size(&rig, "a"), None, "until it is set, nothing moves");
+    follow_latest(&mut rig);
+    assert_eq!(size(&rig, "a"), Some(1));
+    assert!(rig.diff("a").is_some());
+}
+
+#[test]
+fn r17_asset_that_joins_a_group_that_follows_is_not_kept_in_place() {
+    let mut rig = rolled_out();
+    follow_latest(&mut rig);
+    rig.publish(vec![thing("c", 1)], &[]);
+    rig.in_sync("c");
+    rig.publish(vec![governed("c", 2)], &[]);
+    assert_eq!(size(&rig, "c"), Some(2));
+    rig.publish(vec![governed_by("other", "c", 3)], &[]);
+    assert_eq!(size(&rig, "c"), Some(2), "the other group has no head");
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use control_plane_store::records::Scope;
-use plugin_sdk::{Diff, Now, Pin, Pushed, Recheck, plugin};
+use plugin_sdk::{Diff, GroupHead, Now, Pin, Pushed, Recheck, plugin};
 use prodspec_model::{
     Asset, AssetRef, Message as _,
     addons::{RolloutPolicyRef, Turndown},
@@ -303,7 +303,7 @@ fn r15_turned_down_asset_back_in_the_newest_incarnation_is_not_listed_as_gone() 
     let pin = Pin::At(first.clone(), plugin_sdk::Cause::Intent);
     let asset = id("a");
     rig.step(Event::Pin { asset, pin });
-    let heads = vec![(id("policy"), first)];
+    let heads = vec![(id("policy"), GroupHead::At(first))];
     let moves = Vec::new();
     rig.step(Event::Actuate { heads, moves });
     rig.in_sync("a");
@@ -319,7 +319,7 @@ fn r63_settled_asset_that_a_rollout_has_yet_to_move_is_behind() {
     let many = OTHERS + 4;
     let name = |n: usize| format!("a{n:02}");
     let mut rig = Rig::new((0..many).map(|n| governed(&name(n), 1)).collect());
-    let heads = vec![(id("policy"), rig.latest.clone())];
+    let heads = vec![(id("policy"), GroupHead::At(rig.latest.clone()))];
     let at = Pin::At(rig.latest.clone(), plugin_sdk::Cause::Intent);
     for n in 0..many {
         let (asset, pin) = (id(&name(n)), at.clone());
@@ -342,7 +342,7 @@ fn r15_asset_back_in_intent_before_its_rollout_is_left_running_and_no_orphan() {
     let mut rig = Rig::new(vec![governed("a", 1), thing("b", 1)]);
     rig.in_sync("b");
     let to = |rig: &mut Rig, head: &prodspec_model::Incarnation| {
-        let heads = vec![(id("policy"), head.clone())];
+        let heads = vec![(id("policy"), GroupHead::At(head.clone()))];
         let moves = vec![(id("a"), Pin::Default)];
         rig.step(Event::Actuate { heads, moves });
     };

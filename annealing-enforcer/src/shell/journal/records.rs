@@ -3,7 +3,7 @@
 use control_plane_store::{
     Error, Write,
     record::Rewrites,
-    records::{AssetRecord, GroupHead, Orphaned, Taken},
+    records::{AssetRecord, Orphaned, Taken},
 };
 use plugin_sdk::Pin;
 use prodspec_model::PartitionId;
@@ -31,9 +31,7 @@ pub(super) fn write(
             let kept = Some(&pin).filter(|pin| **pin != Pin::Default);
             rewrites.put_or_delete(partition, asset.as_str(), kept)
         }
-        Record::Head(policy, incarnation) => {
-            rewrites.put(partition, policy.as_str(), &GroupHead { incarnation })
-        }
+        Record::Head(policy, head) => rewrites.put(partition, policy.as_str(), &head),
         Record::Taken(incarnation) => rewrites.put(partition, "", &Taken { incarnation }),
         Record::Owned(owned) => rewrites.put(partition, "", &owned),
         Record::Floor(floor) => rewrites.put(partition, "", &floor),

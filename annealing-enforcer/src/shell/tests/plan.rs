@@ -11,7 +11,7 @@ use control_plane_store::{
 };
 use plugin_sdk::{
     Actuation, Actuator, Change, CheckInfo, CheckPlugin, CheckRequest, Claim, Delay, Effects,
-    FieldChange, PushRequest, Recheck, Verdict, service::CheckLayer,
+    FieldChange, GroupHead, PushRequest, Recheck, Verdict, service::CheckLayer,
 };
 use prodspec_model::{
     AssetRef,
@@ -251,7 +251,7 @@ async fn roll_out(handle: &Handle<TokioRuntime>, all: &[Drawn], to: &Incarnation
     let head = (AssetId::new(POLICY).unwrap(), to.clone());
     let freed = governed().map(|asset| (asset, Pin::Default));
     let completed = Actuation {
-        heads: vec![head],
+        heads: vec![(head.0, GroupHead::At(head.1))],
         moves: freed.collect(),
         ..Actuation::default()
     };

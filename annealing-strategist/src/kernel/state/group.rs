@@ -1,7 +1,10 @@
 //! The policy group: its policy, the newest incarnation, and the heads that decide which assets it governs (R17).
 
-use plugin_sdk::{Cause, Pin};
-use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo, rollout::RolloutPolicy};
+use plugin_sdk::{Cause, GroupHead, Pin};
+use prodspec_model::{
+    Asset, AssetId, Digest, Incarnation, IncarnationNo,
+    rollout::{RolloutPolicy, Update},
+};
 
 use crate::group::{Heads, governs, headed_by, members, policy_of};
 
@@ -10,7 +13,8 @@ use crate::group::{Heads, governs, headed_by, members, policy_of};
 pub(in crate::kernel) struct Group {
     policy: AssetId,
     latest: Incarnation,
-    head: Option<Incarnation>,
+    /// `None`: no rollout has completed.
+    head: Option<GroupHead<Incarnation>>,
     /// The policy asset of the newest incarnation that had it. `None`: none is known.
     policy_asset: Option<Asset>,
     /// The heads of all groups, including this one's as the other groups see it.
@@ -21,11 +25,11 @@ impl Group {
     pub(in crate::kernel) fn new(
         policy: AssetId,
         latest: Incarnation,
-        head: Option<Incarnation>,
+        head: Option<GroupHead<Incarnation>>,
         heads: Heads,
     ) -> Self {
         let there = latest.asset(&policy);
-        let there = there.or_else(|| head.as_ref()?.asset(&policy));
+        let there = there.or_else(|| head.as_ref()?.incarnation()?.asset(&policy));
         Self {
             policy,
             latest,
@@ -45,9 +49,34 @@ impl Group {
         &self.latest
     }
 
-    /// Returns the incarnation whose rollout completed last. `None`: no rollout has completed.
+    /// Returns the incarnation that the group's assets have by default: the one whose rollout completed last, or the newest
+    /// if the group follows that. `None`: no rollout has completed.
     pub(in crate::kernel) fn head(&self) -> Option<&Incarnation> {
+        match self.head.as_ref()? {
+            GroupHead::At(head) => Some(head),
+            GroupHead::Latest => Some(&self.latest),
+            GroupHead::Unknown => None,
+        }
+    }
+
+    /// Returns the head as it is stored.
+    pub(in crate::kernel) fn stored_head(&self) -> Option<&GroupHead<Incarnation>> {
         self.head.as_ref()
+    }
+
+    /// Whether the group follows the newest incarnation.
+    pub(in crate::kernel) fn follows_latest(&self) -> bool {
+        matches!(self.head, Some(GroupHead::Latest))
+    }
+
+    /// Whether a newer program version has set a head that this one does not know.
+    pub(in crate::kernel) fn is_unknown(&self) -> bool {
+        matches!(self.head, Some(GroupHead::Unknown))
+    }
+
+    /// Returns how the policy says that assets are updated. `None`: it cannot be read now.
+    pub(in crate::kernel) fn update(&self) -> Option<Update> {
+        Some(self.rollout_policy().ok()?.update)
     }
 
     /// Takes in a newer incarnation. Returns whether it changes the policy asset.
@@ -62,7 +91,7 @@ impl Group {
     }
 
     /// Moves the head of this group.
-    pub(in crate::kernel) fn move_head(&mut self, head: Incarnation) {
+    pub(in crate::kernel) fn move_head(&mut self, head: GroupHead<Incarnation>) {
         self.head = Some(head);
     }
 
@@ -73,7 +102,7 @@ impl Group {
 
     /// R17: whether the group governs an asset as of `newest`, even if another group's rollout still holds the asset.
     pub(in crate::kernel) fn names(&self, newest: &Incarnation, asset: &AssetId) -> bool {
-        governs(&self.policy, self.head.as_ref(), &self.heads, newest, asset)
+        governs(&self.policy, self.head(), &self.heads, newest, asset)
     }
 
     /// Returns the group that an asset names in the newest incarnation, or else another group at whose head it names
@@ -86,24 +115,28 @@ impl Group {
 
     /// Returns the head of the group of `policy`. `None`: it has none.
     pub(in crate::kernel) fn head_of(&self, policy: &AssetId) -> Option<&Incarnation> {
-        self.heads.get(policy)
+        match self.heads.get(policy)? {
+            GroupHead::At(head) => Some(head),
+            GroupHead::Latest => Some(&self.latest),
+            GroupHead::Unknown => None,
+        }
     }
 
     /// Returns the newest incarnation or the head, if `no` is the number of either.
     pub(in crate::kernel) fn at(&self, no: IncarnationNo) -> Option<&Incarnation> {
-        let all = [Some(&self.latest), self.head.as_ref()];
+        let all = [Some(&self.latest), self.head()];
         all.into_iter().flatten().find(|of| of.no() == no)
     }
 
     /// Returns the content of an asset at the head.
     pub(in crate::kernel) fn content_at_head(&self, asset: &AssetId) -> Option<Digest> {
-        let there = self.head.as_ref()?.asset(asset);
+        let there = self.head()?.asset(asset);
         there.map(|asset| asset.digest())
     }
 
     /// Returns the pin to where an asset's default puts it now.
     pub(in crate::kernel) fn default_pin(&self, asset: &AssetId, cause: Cause) -> Pin {
-        match &self.head {
+        match self.head() {
             Some(head) if head.asset(asset).is_some() => Pin::At(head.no(), cause),
             // The asset is new. It is left alone and listed, never removed.
             _ => Pin::NotYet,
@@ -166,7 +199,7 @@ mod tests {
         let second = seal(Some(&first), vec![bare], &[]);
         let mut group = Group::new(id(P), second.clone(), None, Heads::default());
         assert!(!group.names(&second, &id("a")));
-        group.move_head(first.clone());
+        group.move_head(GroupHead::At(first.clone()));
         assert!(group.names(&second, &id("a")));
         assert_eq!(group.named_by(&id("a")), None, "no other group names it");
         let head = group.at(first.no()).map(Incarnation::no);

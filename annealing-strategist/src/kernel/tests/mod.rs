@@ -4,6 +4,7 @@ mod back;
 mod chaos;
 mod closure;
 mod crash;
+mod edits;
 mod health;
 mod many;
 mod people;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use control_plane_runtime::Kernel as _;
-use plugin_sdk::{Cause, Judgement, Pin};
+use plugin_sdk::{Cause, GroupHead, Judgement, Pin};
 use prodspec_model::{
     IncarnationNo,
     rollout::{Canary, OnUnhealthy, RolloutPolicy},
@@ -221,7 +221,7 @@ fn r17_of_groups_that_an_asset_has_left_the_one_with_the_newest_head_governs_it(
         rig.kernel.governs(&later, &id("a")),
         "no other head is known"
     );
-    let heads = [(id(other), rig.kernel.group.latest().clone())].into();
+    let heads = [(id(other), GroupHead::At(rig.kernel.group.latest().clone()))].into();
     rig.step(Event::Heads(std::sync::Arc::new(heads)));
     assert!(!rig.kernel.governs(&later, &id("a")));
     rig.put(ungoverned());
@@ -240,7 +240,8 @@ fn r17_asset_that_left_before_a_takeover_is_not_rolled_out_when_the_head_moves()
         ];
         let mut rig = Rig::settled(canary(), first);
         rig.lag = None;
-        rig.plane.heads = BTreeMap::from([(id(other), rig.plane.latest.clone())]).into();
+        rig.plane.heads =
+            BTreeMap::from([(id(other), GroupHead::At(rig.plane.latest.clone()))]).into();
         rig.step(Event::Heads(rig.plane.heads.clone()));
         rig.put(vec![thing("a", 2), thing("b", 2)]);
         rig.run();
@@ -272,7 +273,7 @@ fn r17_asset_without_a_pin_is_passed_on_when_the_head_of_its_new_group_moves() {
     rig.run();
     assert!(rig.kernel.has(&id("b")), "no other group has a head");
     let mut out = Effects::default();
-    let heads = BTreeMap::from([(id("policy/q"), head)]);
+    let heads = BTreeMap::from([(id("policy/q"), GroupHead::At(head))]);
     let moved = Event::Heads(heads.into());
     rig.kernel.step(rig.now, moved, &mut out);
     assert_eq!(out.released, [id("b")]);

@@ -6,7 +6,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use plugin_sdk::{AssetTypes, Cause, Pin, RolloutId, Standing, SyncState};
+use plugin_sdk::{AssetTypes, Cause, GroupHead, Pin, RolloutId, Standing, SyncState};
 use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo};
 
 use crate::{
@@ -39,7 +39,7 @@ pub(super) struct Plane {
     pub(super) now: Timestamp,
     pub(super) all: BTreeMap<IncarnationNo, Incarnation>,
     pub(super) latest: Incarnation,
-    pub(super) head: Option<Incarnation>,
+    pub(super) head: Option<GroupHead<Incarnation>>,
     /// The heads of other groups.
     pub(super) heads: Heads,
     pub(super) pins: BTreeMap<AssetId, Pin>,
@@ -90,14 +90,28 @@ impl Plane {
         named.is_some() || self.is_ours(id)
     }
 
+    /// Returns the incarnation that the group's assets have by default.
+    pub(super) fn head(&self) -> Option<&Incarnation> {
+        match self.head.as_ref()? {
+            GroupHead::At(head) => Some(head),
+            GroupHead::Latest => Some(&self.latest),
+            GroupHead::Unknown => None,
+        }
+    }
+
+    /// Whether an asset follows the newest incarnation although a policy governs it.
+    fn follows(&self, id: &AssetId) -> bool {
+        self.is_ours(id) && matches!(self.head, Some(GroupHead::Latest))
+    }
+
     fn is_ours(&self, id: &AssetId) -> bool {
-        let head = self.head.as_ref();
+        let head = self.head();
         governs(&self.policy, head, &self.heads, &self.latest, id)
     }
 
     fn by_default(&self, id: &AssetId) -> Option<(Asset, IncarnationNo)> {
         let of = match self.is_governed(id) {
-            true if self.is_ours(id) => self.head.as_ref()?,
+            true if self.is_ours(id) => self.head()?,
             // The other group never completes a rollout.
             true => return None,
             false => &self.latest,
@@ -272,7 +286,7 @@ impl Plane {
         before.iter().any(|pin| !pin.same_place(&row.was))
     }
 
-    fn move_head(&mut self, head: Incarnation) {
+    fn move_head(&mut self, head: GroupHead<Incarnation>) {
         let ids: BTreeSet<AssetId> = self
             .all
             .values()
@@ -294,7 +308,8 @@ impl Plane {
         for (id, governed, content, intent) in was {
             let pinned = self.pins.contains_key(id);
             match self.is_governed(id) {
-                true if !pinned && self.content(id) != content => self.keep_in_place(id, intent),
+                true if pinned || self.follows(id) => {}
+                true if self.content(id) != content => self.keep_in_place(id, intent),
                 false if pinned && governed => {
                     self.pins.remove(id);
                     // A kernel that is told too late uses the pin that the asset had from the group.
@@ -348,7 +363,7 @@ impl Plane {
             let Some(pin) = self.pins.remove(id) else {
                 return;
             };
-            if self.is_governed(id) && self.content(id) != before {
+            if self.is_governed(id) && !self.follows(id) && self.content(id) != before {
                 self.pins.insert(id.clone(), pin);
             } else {
                 self.found.remove(id);

@@ -186,7 +186,7 @@ impl Rig {
         let mut rig = Self::new(policy, assets);
         rig.pass(Duration::from_secs(3600));
         assert_eq!(
-            rig.plane.head.as_ref().map(Incarnation::no),
+            rig.plane.head().map(Incarnation::no),
             Some(IncarnationNo(1))
         );
         assert!(rig.plane.pins.is_empty(), "{:?}", rig.plane.pins);
@@ -425,7 +425,7 @@ impl Rig {
     }
 
     pub(super) fn head(&self) -> Option<u32> {
-        self.plane.head.as_ref().map(|head| head.no().0)
+        self.plane.head().map(|head| head.no().0)
     }
 
     pub(super) fn state(&self) -> &State {

@@ -14,10 +14,13 @@ use crate::{
 /// Restores a kernel from the durable state, as the shell does.
 pub(super) fn take_over(plane: &Plane, now: Now, config: &Config, out: &mut Effects) -> Kernel {
     let policy = plane.policy.clone();
-    let head = plane.head.as_ref();
+    let head = plane.head();
     let newest = plane.newest().cloned();
     let behind = |rollout: &&Rollout| match rollout.state {
-        State::Completed => head.is_none_or(|head| head.no() < rollout.to),
+        State::Completed => match head {
+            Some(head) => head.no() < rollout.to,
+            None => plane.head.is_none(),
+        },
         _ => !rollout.state.has_ended(),
     };
     let heads = plane.heads.clone();
@@ -31,7 +34,7 @@ pub(super) fn take_over(plane: &Plane, now: Now, config: &Config, out: &mut Effe
     };
     let recovered = Recovered {
         latest: plane.latest.clone(),
-        head: head.cloned(),
+        head: plane.head.clone(),
         heads: heads.clone(),
         rolling: to.as_ref().map(|to| between(head, to)).unwrap_or_default(),
         pending: between(to.as_ref().or(head), &plane.latest),
@@ -51,18 +54,14 @@ pub(super) fn take_over(plane: &Plane, now: Now, config: &Config, out: &mut Effe
 
 /// Returns the assets of the group that differ between two incarnations. Without `before`: all its assets.
 fn changed(plane: &Plane, before: Option<&Incarnation>, after: &Incarnation) -> Vec<AssetId> {
-    let Plane {
-        policy,
-        head,
-        heads,
-        ..
-    } = plane;
+    let Plane { policy, heads, .. } = plane;
+    let head = plane.head();
     let Some(before) = before else {
         return members(policy, after);
     };
     let ours = |change: &Change| {
         let was = change.before.as_ref().and_then(policy_of);
-        was.as_ref() == Some(policy) || governs(policy, head.as_ref(), heads, after, &change.id())
+        was.as_ref() == Some(policy) || governs(policy, head, heads, after, &change.id())
     };
     let changes = before.snapshot().diff(after.snapshot()).into_iter();
     changes.filter(ours).map(|change| change.id()).collect()

@@ -53,7 +53,8 @@ impl Membership {
         named_at(at).or_else(|| {
             // An asset that names a policy at a head, and none at `at`, has changed between the two.
             let policies = self.policies.get(asset).into_iter().flatten();
-            let heads = policies.filter_map(|policy| Some((policy, self.heads.get(policy)?)));
+            let heads = policies
+                .filter_map(|policy| Some((policy, self.heads.get(policy)?.incarnation()?)));
             let own = heads.filter(|(policy, head)| named_at(head).as_ref() == Some(policy));
             let newest = own.max_by_key(|(_, head)| head.no());
             newest.map(|(policy, _)| policy.clone())

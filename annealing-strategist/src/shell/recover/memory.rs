@@ -7,7 +7,7 @@ use std::{
 
 use control_plane_runtime::Runtime;
 use control_plane_store::record::Rewrites;
-use plugin_sdk::{BoxError, Standing};
+use plugin_sdk::{BoxError, GroupHead, Standing};
 use prodspec_model::{AssetId, Incarnation, Message, rollout::RolloutPolicy};
 
 use super::{
@@ -80,10 +80,10 @@ impl Memory {
         strategist: &Strategist<R>,
     ) -> Result<(), BoxError> {
         for (policy, rollout) in &self.newest {
-            let head = self.heads.get(policy).map(Incarnation::no);
-            let behind = match rollout.state {
-                State::Completed => head.is_none_or(|head| head < rollout.to),
-                _ => !rollout.state.has_ended(),
+            let behind = match (&rollout.state, self.heads.get(policy)) {
+                (State::Completed, Some(GroupHead::At(head))) => head.no() < rollout.to,
+                (State::Completed, head) => head.is_none(),
+                (state, _) => !state.has_ended(),
             };
             if behind && let Some(to) = kept(&strategist.incarnations, rollout.to).await? {
                 self.to.insert(policy.clone(), to);
@@ -94,7 +94,8 @@ impl Memory {
 
     /// Compares the incarnations that groups are at, from each to the next. Other tasks run between two of them.
     async fn compare(&mut self) {
-        let all = self.heads.values().chain(self.to.values());
+        let heads = self.heads.values().filter_map(GroupHead::incarnation);
+        let all = heads.chain(self.to.values());
         let all: Vec<Incarnation> = all.chain([&self.latest]).cloned().collect();
         for changes in Incarnation::changes_step_by_step(all) {
             self.membership.add(changes);
@@ -179,7 +180,12 @@ impl Memory {
             Some(no) => kept(&strategist.incarnations, no).await?,
             None => None,
         };
-        let head = written.or(adopted.as_ref());
+        let head = written
+            .cloned()
+            .or_else(|| adopted.clone().map(GroupHead::At));
+        let at = head
+            .as_ref()
+            .map(|head| head.incarnation().unwrap_or(&self.latest));
         let to = self.to.get(&policy);
         let candidates = match &adopted {
             None => self.membership.named(&policy),
@@ -199,8 +205,8 @@ impl Memory {
             all.retain(|id| self.holders.get(id).is_none_or(|holder| *holder == policy));
             all
         };
-        let rolling = to.map(|to| between(head, to));
-        let pending = between(to.or(head), &self.latest);
+        let rolling = to.map(|to| between(at, to));
+        let pending = between(to.or(at), &self.latest);
         let recovered = Recovered {
             latest: self.latest.clone(),
             newest,
@@ -210,7 +216,7 @@ impl Memory {
             rows: self.rows.get(&policy).cloned().unwrap_or_default(),
             quarantine: self.quarantine.get(&policy).cloned().unwrap_or_default(),
             pins,
-            head: head.cloned(),
+            head,
             heads: self.heads.clone(),
             policy,
         };

@@ -7,9 +7,8 @@ use control_plane_store::{
     Store,
     incarnations::{self, Incarnations},
     record::{self, Record, Rewrites},
-    records::GroupHead,
 };
-use plugin_sdk::{BoxError, Pin, Standing, SyncState};
+use plugin_sdk::{BoxError, GroupHead, Pin, Standing, SyncState};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
 use crate::{
@@ -17,16 +16,19 @@ use crate::{
     shell::Strategist,
 };
 
-/// Reads the heads of groups, as far as retention has kept them.
+/// Reads the heads of groups, as far as retention has kept their incarnations.
 pub(super) async fn heads_by_group<R: Runtime>(
     strategist: &Strategist<R>,
     rewrites: &Rewrites,
-) -> Result<BTreeMap<AssetId, Incarnation>, BoxError> {
+) -> Result<BTreeMap<AssetId, GroupHead<Incarnation>>, BoxError> {
     let mut heads = BTreeMap::new();
     for (policy, head) in named(all::<R, GroupHead>(strategist, rewrites).await?) {
-        if let Some(head) = kept(&strategist.incarnations, head.incarnation).await? {
-            heads.insert(policy, head);
-        }
+        let head = match head {
+            GroupHead::At(no) => kept(&strategist.incarnations, no).await?.map(GroupHead::At),
+            GroupHead::Latest => Some(GroupHead::Latest),
+            GroupHead::Unknown => Some(GroupHead::Unknown),
+        };
+        heads.extend(head.map(|head| (policy, head)));
     }
     Ok(heads)
 }

@@ -7,10 +7,9 @@ use control_plane_store::{
     Batch, MemoryStore, Store,
     incarnations::{Head, Incarnations},
     record,
-    records::GroupHead,
 };
 use jiff::Timestamp;
-use plugin_sdk::{Cause, Pin, SyncState, testing};
+use plugin_sdk::{Cause, GroupHead, Pin, SyncState, testing};
 use prodspec_model::{
     Asset, IncarnationId, IncarnationNo, PartitionId, Snapshot, addons::RolloutPolicyRef,
     incarnation::Header,
@@ -84,7 +83,7 @@ impl World {
     /// Makes the newest incarnation the head of a group.
     async fn complete(&self, group: usize) {
         let incarnation = self.latest.no();
-        let head = GroupHead { incarnation };
+        let head = GroupHead::At(incarnation);
         let write = record::put(&self.strategist.partition, policy(group).as_str(), &head);
         let batch = Batch::new().write(write.unwrap());
         self.strategist.store.commit(batch).await.unwrap();
@@ -182,7 +181,7 @@ async fn r17_governor_by_changes_is_the_group_that_governs_by_the_rule() {
         incarnations.push(world.latest.clone());
     }
     let heads = [2, 7, 4].map(|at: usize| incarnations[at].clone());
-    let heads = (0..).map(policy).zip(heads);
+    let heads = (0..).map(policy).zip(heads.map(GroupHead::At));
     let heads: Heads = Arc::new(heads.collect());
     let mut membership = membership::Membership::new(heads.clone());
     for changes in Incarnation::changes_step_by_step(incarnations.clone()) {
@@ -194,8 +193,9 @@ async fn r17_governor_by_changes_is_the_group_that_governs_by_the_rule() {
         .flat_map(|at| (0..20).map(move |name| (at, name)))
     {
         let asset = id(&format!("job/{name:03}"));
+        let head = |policy: &AssetId| heads.get(policy).and_then(GroupHead::incarnation);
         let governs =
-            |policy: &AssetId| crate::group::governs(policy, heads.get(policy), &heads, at, &asset);
+            |policy: &AssetId| crate::group::governs(policy, head(policy), &heads, at, &asset);
         let by_rule: Vec<AssetId> = (0..3).map(policy).filter(governs).collect();
         let governor = membership.governor(at, &asset);
         found +=

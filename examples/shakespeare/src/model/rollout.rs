@@ -99,6 +99,7 @@ impl Rollout {
             })
         };
         RolloutPolicy {
+            update: policy::Update::Pins,
             domains: self.domains.clone(),
             canary: self.canary.as_ref().map(canary),
             waves: self.waves.iter().filter_map(wave).collect(),

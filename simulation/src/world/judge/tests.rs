@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use control_plane_store::{Batch, memory::Point, record, records::GroupHead};
+use control_plane_store::{Batch, memory::Point, record};
+use plugin_sdk::GroupHead;
 use prodspec_model::{IncarnationNo, rollout::RolloutPolicy};
 
 use super::*;
@@ -62,9 +63,7 @@ fn late_world() -> World {
 fn complete(world: &World) {
     let store = ProcessStore::open(world, NodeId::WORLD);
     world.spawn(async move {
-        let head = GroupHead {
-            incarnation: IncarnationNo(2),
-        };
+        let head = GroupHead::At(IncarnationNo(2));
         let mut batch = Batch::new();
         let head = record::put(&partition(), policy_id(0).as_str(), &head);
         batch.writes.push(head.unwrap());
