@@ -5,6 +5,7 @@
 //! stacks can be configured: [policy layers](policy) and [validators](health).
 
 mod bug;
+pub mod change;
 pub mod config;
 mod group;
 pub mod health;

@@ -130,7 +130,7 @@ impl<R: Runtime> Handle<R> {
         }
     }
 
-    async fn desk(&self) -> Result<Arc<Desk<R>>, Error> {
+    pub(crate) async fn desk(&self) -> Result<Arc<Desk<R>>, Error> {
         let desk = self.shared.desk.borrow().clone();
         match desk {
             Some(desk) => Ok(desk),

@@ -73,6 +73,9 @@ pub enum Error {
     /// No source has this name.
     #[error("no source has the name `{0}`; use the name of one of the sources of the pipeline")]
     UnknownSource(String),
+    /// A change did not begin.
+    #[error(transparent)]
+    RollOut(#[from] crate::RollOutRefused),
     /// An edit of a source was not made.
     #[error(transparent)]
     Edit(#[from] EditRefused),

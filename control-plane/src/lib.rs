@@ -2,8 +2,6 @@
 
 mod assembly;
 mod builder;
-// Workflows ask the desk for more than handles do.
-#[cfg_attr(not(feature = "workflows"), allow(dead_code))]
 mod desk;
 mod dry_run;
 mod edit;
@@ -15,9 +13,12 @@ mod lanes;
 mod people;
 mod plan;
 mod plane;
+mod port;
 pub mod prelude;
 mod retention;
+mod roll_out;
 pub mod rollout;
+mod settled;
 mod shared;
 mod status;
 #[cfg(not(feature = "workflows"))]
@@ -37,6 +38,7 @@ pub use explain::Explained;
 pub use handle::{Error, Handle};
 pub use people::Interventions;
 pub use plane::ControlPlane;
+pub use roll_out::{RollOutRefused, RollingOut};
 pub use status::{AsIntended, GroupStatus, Obstacle, Status, WhyNot};
 
 /// The assets that a pause is about.

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use crate::{
     By,
     handle::{Error, Handle},
+    port::Port,
     shared::Shared,
 };
 
@@ -25,8 +26,9 @@ pub(crate) async fn while_owner<R: Runtime>(shared: Arc<Shared<R>>, enforcement:
     let _rolling = Rolling(&shared.rollouts);
     loop {
         let (attached, handle) = shared.strategist.attach(Arc::new(enforcement.clone()));
+        let edits = Arc::new(Port::start(shared.clone(), enforcement.clone()));
         shared.rollouts.send_replace(Some(handle));
-        attached.run().await;
+        attached.with_edits(edits).run().await;
         shared.runtime.sleep(AGAIN).await;
     }
 }
@@ -111,7 +113,7 @@ impl Groups {
 }
 
 impl<R: Runtime> Handle<R> {
-    async fn rolling(&self) -> Result<Rollouts<R>, Error> {
+    pub(crate) async fn rolling(&self) -> Result<Rollouts<R>, Error> {
         self.generation().await?;
         // Without an incarnation there are no rollouts, and a question would not be answered.
         self.latest().await?;

@@ -23,6 +23,15 @@ pub trait Edits: Send + Sync + 'static {
     /// made.
     async fn edit(&self, edit: &HeldEdit) -> Result<Made, plugin::Error>;
 
+    /// The fields of an edit that do not have the values which it gives them, as text.
+    ///
+    /// # Errors
+    /// If the source cannot be read.
+    async fn missing(&self, edit: &HeldEdit) -> Result<Vec<String>, plugin::Error> {
+        let _ = edit;
+        Err(plugin::Error::transient("sources cannot be read here"))
+    }
+
     /// Begins a wait until each asset that an edit has changed was found in sync, at an incarnation that was sealed, or found
     /// unchanged, by a run of generation that started after this call. Returns at once; the end of the wait goes to `reply`.
     ///
@@ -67,6 +76,8 @@ pub struct HeldEdit {
     pub blast_radius: Option<u32>,
     /// Whether it may turn assets down.
     pub turndown: bool,
+    /// The assets that it may change. `None`: any.
+    pub only: Option<BTreeSet<AssetId>>,
 }
 
 impl HeldEdit {
@@ -81,6 +92,7 @@ impl HeldEdit {
             lenient: false,
             blast_radius: None,
             turndown: false,
+            only: None,
         }
     }
 }

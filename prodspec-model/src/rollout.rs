@@ -2,12 +2,14 @@
 //!
 //! A policy is the payload of a modelled-only asset and is edited like any other asset.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::{message::Message, tolerant};
+use serde_json::Value;
+
+use crate::{filter::Filter, id::AssetId, message::Message, reference::AssetRef, tolerant};
 
 /// The rollout policy of one policy group: the assets that name it with
 /// [`RolloutPolicyRef`](crate::addons::RolloutPolicyRef).
@@ -227,6 +229,64 @@ impl Amount {
                 .div_ceil(100),
         }
     }
+}
+
+/// A change of fields of sources for some assets, rolled out step by step. Its targets are assets of groups that are
+/// updated by [edits](Update::Edits). Several changes of other fields may be live on the same assets.
+///
+/// ```
+/// use prodspec_model::{AssetId, Filter, rollout::RollOut};
+///
+/// let policy = AssetId::new("policy/flags")?;
+/// let flag = RollOut::new("dark-mode", policy)
+///     .set("flags.dark_mode", true)
+///     .on(Filter::types(["shakespeare.v1.FrontendJob"]));
+/// assert_eq!(flag.set["flags.dark_mode"], true);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename = "prodspec.v1.RollOut")]
+#[schemars(deny_unknown_fields)]
+pub struct RollOut {
+    /// The name of the change: 1 to 60 letters, digits, hyphens, dots and underscores.
+    pub name: String,
+    /// The policy asset that says how slowly the targets are updated.
+    pub policy: AssetRef,
+    /// The values by their fields, relative to the entry of the source that each target was made from.
+    pub set: BTreeMap<String, Value>,
+    /// The assets that are updated.
+    #[serde(default)]
+    pub on: Filter,
+}
+
+impl RollOut {
+    /// A change that sets no field yet, of all assets, at the pace of `policy`.
+    pub fn new(name: impl Into<String>, policy: AssetId) -> Self {
+        Self {
+            name: name.into(),
+            policy: AssetRef::to(policy),
+            set: BTreeMap::new(),
+            on: Filter::default(),
+        }
+    }
+
+    /// Sets a field, relative to the entry that each target was made from, such as `flags.dark_mode`.
+    #[must_use]
+    pub fn set(mut self, field: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.set.insert(field.into(), value.into());
+        self
+    }
+
+    /// Sets the assets that are updated.
+    #[must_use]
+    pub fn on(mut self, targets: Filter) -> Self {
+        self.on = targets;
+        self
+    }
+}
+
+impl Message for RollOut {
+    const TYPE: &'static str = "prodspec.v1.RollOut";
 }
 
 /// How the assets of a policy group are updated.

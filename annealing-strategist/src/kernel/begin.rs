@@ -9,7 +9,7 @@ use prodspec_model::Incarnation;
 use super::{
     Effects, Kernel, Record, Step,
     candidates::Candidates,
-    state::{closure::Closure, live::Live, past::Past, targets::Targets},
+    state::{live::Live, past::Past, targets::Targets},
 };
 use crate::record::{Rollout, State};
 
@@ -61,7 +61,7 @@ impl Kernel {
         let old = self.live.take();
         let inherited = old.map(|old| self.supersede(now, old, id, &found, &mut step, out));
         let (from, to) = (self.group.head().cloned(), self.group.latest().clone());
-        let closure = Closure::of(&found.targets, |id| self.before(id), &to, &self.types);
+        let closure = self.closure(&found.targets, |id| self.before(id), &to);
         step.records
             .extend(Past::forgotten_for(id).map(Record::Forget));
         let targets = Targets::new(found.targets, closure, 0);

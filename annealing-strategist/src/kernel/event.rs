@@ -23,6 +23,8 @@ pub enum Event {
     },
     /// The heads of the partition's policy groups, after a change.
     Heads(Heads),
+    /// Whether changes are live on assets of the group.
+    Changes(bool),
     /// New standings of assets of the group.
     Standings(Vec<(AssetId, Standing)>),
     /// A call of the selection stack ended.

@@ -3,7 +3,7 @@
 use plugin_sdk::{Cause, Now};
 use prodspec_model::{AssetId, rollout::OnUnhealthy};
 
-use super::{Bug, Effects, Kernel, Record, Step, state::closure::Closure};
+use super::{Bug, Effects, Kernel, Record, Step};
 use crate::record::{By, Failed, State};
 
 impl Kernel {
@@ -56,7 +56,7 @@ impl Kernel {
             let row = place.and_then(|place| live.targets().row(place));
             row.map_or_else(|| self.before(id), |row| self.held_to(row.was, id))
         };
-        let closure = Closure::of(live.targets().all(), before, live.to(), &self.types);
+        let closure = self.closure(live.targets().all(), before, live.to());
         if let Some(live) = &mut self.live {
             live.targets_mut().set_closure(closure);
         }

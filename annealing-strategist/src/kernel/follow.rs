@@ -48,7 +48,7 @@ impl Kernel {
     fn edits(&self) -> bool {
         match self.group.update() {
             Some(Update::Edits) => self.group.follows_latest() || self.quarantine.is_empty(),
-            Some(Update::Pins) => false,
+            Some(Update::Pins) => self.group.follows_latest() && self.has_changes,
             None => self.group.follows_latest(),
         }
     }
@@ -58,6 +58,9 @@ impl Kernel {
         let update = self.group.update()?;
         if update.is_pins() != self.group.follows_latest() {
             return None;
+        }
+        if self.has_changes {
+            return Some("waits for the end of the changes of its assets".to_owned());
         }
         Some(match (&self.live, self.quarantine.is_empty()) {
             (Some(live), _) => format!("waits for the end of {}", live.id()),

@@ -39,7 +39,7 @@ mod watch;
 use std::sync::Arc;
 
 use control_plane_runtime::Steady;
-use plugin_sdk::{AssetTypes, GroupHead, Mono, Now};
+use plugin_sdk::{AssetTypes, GroupHead, Mono, Now, Target};
 use prodspec_model::{AssetId, Incarnation};
 
 pub use command::{Command, Refused};
@@ -50,7 +50,13 @@ pub use {crate::bug::Bug, crate::group::Heads};
 
 use crate::config::Config;
 use state::{
-    group::Group, live::Live, past::Past, pending::Pending, pins::Pins, quarantine::Quarantine,
+    closure::{Before, Closure},
+    group::Group,
+    live::Live,
+    past::Past,
+    pending::Pending,
+    pins::Pins,
+    quarantine::Quarantine,
 };
 
 /// The kernel of one policy group: decides which pins move when.
@@ -65,6 +71,10 @@ pub struct Kernel {
     pending: Pending,
     live: Option<Live>,
     past: Past,
+    /// Assets that move together, beside those that edges tie.
+    ties: Vec<Vec<AssetId>>,
+    /// Whether changes are live on assets of the group.
+    has_changes: bool,
     calls: u64,
 }
 
@@ -89,6 +99,10 @@ impl control_plane_runtime::Kernel for Kernel {
             Event::Judged { call, answer } => self.judged(now, call, answer, out),
             Event::Command { command, by, reply } => self.person(now, command, by, reply, out),
             Event::Heads(heads) => self.others_moved(heads, out),
+            Event::Changes(are_live) => {
+                self.pending.look();
+                self.has_changes = are_live;
+            }
             Event::Tick => {}
         }
         self.go_on(now, out);
@@ -117,6 +131,20 @@ impl Kernel {
     fn go_on(&mut self, now: Now, out: &mut Effects) {
         self.consider(now, out);
         self.progress(now, out);
+    }
+
+    /// R19: returns which of `targets` move with which, between their contents `before` and at `to`.
+    fn closure(
+        &self,
+        targets: &[Target],
+        before: impl Fn(&AssetId) -> Before,
+        to: &Incarnation,
+    ) -> Closure {
+        let mut closure = Closure::of(targets, before, to, &self.types);
+        for tied in &self.ties {
+            closure.tie(targets, tied);
+        }
+        closure
     }
 
     fn call(&mut self) -> u64 {

@@ -36,6 +36,8 @@ impl Kernel {
             pending: Pending::new(),
             live: None,
             past: Past::new(newest),
+            ties: recovered.ties,
+            has_changes: false,
             calls: 0,
         };
         let went_by = recovered.newest.as_ref();

@@ -33,6 +33,8 @@ pub struct Recovered {
     pub quarantine: Vec<(AssetId, Quarantined)>,
     /// The group's assets with a pin of their own.
     pub pins: Vec<(AssetId, Standing)>,
+    /// Assets that move together, beside those that edges tie.
+    pub ties: Vec<Vec<AssetId>>,
 }
 
 impl Recovered {
@@ -50,6 +52,7 @@ impl Recovered {
             rows: Vec::new(),
             quarantine: Vec::new(),
             pins: Vec::new(),
+            ties: Vec::new(),
         }
     }
 }

@@ -8,7 +8,7 @@ use prodspec_model::{Asset, AssetId, Incarnation};
 
 use super::{
     Bug, Effects, Kernel, Record, Step,
-    state::{closure::Closure, live::Live, targets::Targets},
+    state::{live::Live, targets::Targets},
 };
 use crate::record::{Rollout, State, TargetRecord};
 
@@ -106,7 +106,7 @@ impl Kernel {
             Some(row) => self.held_to(row.was, id),
             None => self.before(id),
         };
-        let closure = Closure::of(&targets, before, &to, &self.types);
+        let closure = self.closure(&targets, before, &to);
         let from = self.group.head().cloned();
         let at = self.resumed(at, &rollout);
         let promoted = rollout.promoted.unwrap_or(0);

@@ -64,6 +64,7 @@ impl<R: Runtime> Strategist<R> {
         let attached = Attached {
             strategist: self.clone(),
             actuator,
+            edits: None,
             inputs,
             sender,
             task_failure,

@@ -11,6 +11,7 @@ use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
 use super::{
     Strategist,
+    changes::Changes,
     handle::Reply,
     kernels::{Kernels, unknown},
     logged::Logged,
@@ -31,9 +32,10 @@ type Pending = BTreeMap<AssetId, Vec<(AssetId, Standing)>>;
 
 /// All policy groups, with the data that they share.
 pub(super) struct Groups<R> {
-    strategist: Arc<Strategist<R>>,
-    kernels: Kernels,
-    latest: Incarnation,
+    pub(super) strategist: Arc<Strategist<R>>,
+    pub(super) kernels: Kernels,
+    pub(super) changes: Changes,
+    pub(super) latest: Incarnation,
     /// The head of every group that has one.
     heads: Heads,
     /// The last reported standings of assets with a pin of their own, for groups that such an asset joins.
@@ -62,6 +64,7 @@ impl<R: Runtime> Groups<R> {
         Self {
             strategist,
             kernels: BTreeMap::new(),
+            changes: Changes::default(),
             latest,
             heads,
             stands: pins.into_iter().collect(),
@@ -145,6 +148,7 @@ impl<R: Runtime> Groups<R> {
     }
 
     pub(super) fn tick(&mut self) {
+        self.tick_changes();
         let now = self.strategist.runtime.now().mono;
         let due = |kernel: &Kernel| kernel.next_wake().is_some_and(|at| at <= now);
         let due = self.kernels.iter().filter(|(_, kernel)| due(kernel));
@@ -155,7 +159,8 @@ impl<R: Runtime> Groups<R> {
     }
 
     pub(super) fn next_wake(&self) -> Option<Mono> {
-        self.kernels.values().filter_map(Kernel::next_wake).min()
+        let groups = self.kernels.values().filter_map(Kernel::next_wake);
+        groups.chain(self.changes.next_wake()).min()
     }
 
     pub(super) fn person(
@@ -165,8 +170,13 @@ impl<R: Runtime> Groups<R> {
         by: By,
         reply: Reply<Result<(), Refused>>,
     ) {
-        if !self.kernels.contains_key(policy) {
+        let is_change = self.changes.has(policy);
+        if !is_change && !self.kernels.contains_key(policy) {
             return drop(reply.send(Err(unknown(policy, &self.kernels))));
+        }
+        if self.changes.has_ended(policy) {
+            let why = format!("`{policy}` has ended; begin the change again to roll it out anew");
+            return drop(reply.send(Err(Refused(why))));
         }
         self.replies += 1;
         let number = self.replies;
@@ -176,16 +186,21 @@ impl<R: Runtime> Groups<R> {
             by,
             reply: number,
         };
-        self.step(policy, event);
+        match is_change {
+            true => self.step_change(policy, event),
+            false => self.step(policy, event),
+        }
     }
 
     pub(super) fn views(&self) -> Vec<View> {
         let now = self.strategist.runtime.now();
-        self.kernels.values().map(|k| k.view(now)).collect()
+        let kernels = self.kernels.values().chain(self.changes.kernels.values());
+        kernels.map(|kernel| kernel.view(now)).collect()
     }
 
     pub(super) fn referenced(&self) -> Vec<IncarnationNo> {
-        self.kernels.values().flat_map(Kernel::referenced).collect()
+        let kernels = self.kernels.values().chain(self.changes.kernels.values());
+        kernels.flat_map(Kernel::referenced).collect()
     }
 
     /// Answers the callers that waited for a group that has come to rest.
@@ -197,6 +212,10 @@ impl<R: Runtime> Groups<R> {
             work,
             ..
         } = self;
+        waiting.look(latest, kernels, work);
+        let Changes {
+            waiting, kernels, ..
+        } = &mut self.changes;
         waiting.look(latest, kernels, work);
     }
 
@@ -305,7 +324,7 @@ impl<R: Runtime> Groups<R> {
         }
     }
 
-    fn perform(&mut self, policy: &AssetId, effects: Effects) {
+    pub(super) fn perform(&mut self, policy: &AssetId, effects: Effects) {
         for record in effects.steps.iter().flat_map(|step| &step.records) {
             if let Record::Rollout(rollout) = record {
                 self.log(rollout);

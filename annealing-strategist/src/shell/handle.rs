@@ -9,6 +9,7 @@ use prodspec_model::{AssetId, IncarnationNo, PartitionId};
 
 use super::{Input, Strategist};
 use crate::{
+    change::Planned,
     kernel::{Command, GroupOutcome, Refused, View},
     record::{By, Rollout},
 };
@@ -129,6 +130,15 @@ impl<R: Runtime> Handle<R> {
     /// cannot be read.
     pub async fn tell(&self, policy: &AssetId, command: Command, by: By) -> Result<(), AskError> {
         let answer = self.ask(|reply| Input::Command(policy.clone(), command, by, reply));
+        Ok(answer.await??)
+    }
+
+    /// Begins a change whose records are in the store.
+    ///
+    /// # Errors
+    /// When the strategist is not running; the next owner begins the change from its records.
+    pub async fn roll_out(&self, planned: Planned) -> Result<(), AskError> {
+        let answer = self.ask(|reply| Input::RollOut(Box::new(planned), reply));
         Ok(answer.await??)
     }
 

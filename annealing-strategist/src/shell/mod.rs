@@ -2,6 +2,8 @@
 
 mod build;
 mod calls;
+mod change_steps;
+mod changes;
 mod groups;
 mod handle;
 mod kernels;
@@ -20,7 +22,11 @@ use futures::{
     channel::mpsc::{self, UnboundedReceiver, UnboundedSender},
     future::BoxFuture,
 };
-use plugin_sdk::{Actuator, Feed, FeedItem, Follow, Standing, with_causes};
+use plugin_sdk::{
+    Actuator, BoxError, Edits, Feed, FeedItem, Follow, Holder, Pin, Standing, plugin,
+    port::{SettleEnd, SettleEnds, SettleReply, WaitNo},
+    with_causes,
+};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
 pub use build::{Strategist, StrategistBuilder};
@@ -28,7 +34,8 @@ pub use handle::{AskError, Handle};
 pub use rehearsal::Rehearsal;
 
 use crate::{
-    kernel::{Call, Command, Event, Refused, View},
+    change::{self, Planned},
+    kernel::{Call, Command, Event, Heads, Refused, View},
     record::By,
 };
 use calls::answer;
@@ -46,24 +53,44 @@ pub(crate) enum Input {
     Views(handle::Reply<Vec<View>>),
     Rests(AssetId, IncarnationNo, handle::Reply<waiting::Rests>),
     Referenced(handle::Reply<Vec<IncarnationNo>>),
+    /// A change has begun: its records are in the store.
+    RollOut(Box<Planned>, handle::Reply<Result<(), Refused>>),
+    /// Pins that a change has moved are durable.
+    Moved(AssetId, Vec<(AssetId, Pin)>),
+    /// A call about the fields of a change ended.
+    Fields(AssetId, changes::Answer),
+    /// A wait for production ended.
+    Settled(WaitNo, SettleEnd),
+    /// The end of a change is durable: the fields of this holder are given up.
+    Over(Holder),
 }
 
 /// The strategist attached to one ownership of a partition. It does nothing before [`Attached::run`].
 pub struct Attached<R> {
     pub(crate) strategist: Arc<Strategist<R>>,
     pub(crate) actuator: Arc<dyn Actuator<Write = Write>>,
+    /// The port to intent. `None`: no source can be edited.
+    pub(crate) edits: Option<Arc<dyn Edits>>,
     pub(crate) inputs: UnboundedReceiver<Input>,
     pub(crate) sender: UnboundedSender<Input>,
     pub(crate) task_failure: handle::Trouble,
 }
 
 impl<R: Runtime> Attached<R> {
+    /// Sets the port over which changes edit sources. Without it, changes wait.
+    #[must_use]
+    pub fn with_edits(mut self, edits: Arc<dyn Edits>) -> Self {
+        self.edits = Some(edits);
+        self
+    }
+
     /// Rolls out until the ownership ends. Drop the future to end it sooner: the next owner continues from what is
     /// durable.
     pub async fn run(self) {
         let Self {
             strategist,
             actuator,
+            edits,
             mut inputs,
             sender,
             task_failure,
@@ -91,16 +118,20 @@ impl<R: Runtime> Attached<R> {
         outage.over(strategist.runtime.now().mono, "reading the stored rollouts");
         task_failure.0.set(None);
         let (work, steps) = mpsc::unbounded();
-        let stepping = Steps::new(&strategist, actuator, steps, remembered.rewrites).run();
+        let rewrites = remembered.rewrites.clone();
+        let stepping = Steps::new(&strategist, actuator, steps, rewrites).run();
         let mut stepping = Box::pin(stepping).fuse();
-        let mut beside = Session {
-            strategist: strategist.clone(),
-            groups: Groups::new(strategist, latest, remembered.heads, pins),
+        let mut beside = Session::new(
+            strategist,
             work,
             sender,
-        };
-        beside.begin(remembered.groups);
+            edits,
+            (latest, pins),
+            &remembered.heads,
+        );
+        beside.begin(remembered);
         loop {
+            beside.follow(&feed);
             let alarm = beside.alarm();
             futures::select_biased! {
                 () = stepping => return,
@@ -153,18 +184,83 @@ struct Session<R> {
     groups: Groups<R>,
     work: UnboundedSender<Work>,
     sender: UnboundedSender<Input>,
+    edits: Option<Arc<dyn Edits>>,
+    /// Takes the ends of waits for production.
+    ends: SettleEnds,
 }
 
 impl<R: Runtime> Session<R> {
-    fn begin(&mut self, remembered: Vec<recover::Group>) {
-        self.groups.add(remembered);
+    fn new(
+        strategist: Arc<Strategist<R>>,
+        work: UnboundedSender<Work>,
+        sender: UnboundedSender<Input>,
+        edits: Option<Arc<dyn Edits>>,
+        (latest, pins): (Incarnation, Vec<(AssetId, Standing)>),
+        heads: &Heads,
+    ) -> Self {
+        let mut groups = Groups::new(strategist.clone(), latest, heads.clone(), pins);
+        groups.changes.sender = Some(sender.clone());
+        let inputs = sender.clone();
+        let ends = SettleEnds::new(move |wait, end| {
+            // The ownership may have ended meanwhile.
+            let _ = inputs.unbounded_send(Input::Settled(wait, end));
+        });
+        Self {
+            strategist,
+            groups,
+            work,
+            sender,
+            edits,
+            ends,
+        }
+    }
+
+    fn begin(&mut self, remembered: recover::Remembered) {
+        self.groups.add(remembered.groups);
+        for stored in &remembered.changes {
+            let begun = self.groups.begin_change(stored);
+            self.note_unread(&stored.rollout.policy, begun);
+        }
+        let mut holders = Vec::new();
+        for recover::Over {
+            key,
+            holder,
+            targets,
+        } in remembered.over
+        {
+            holders.push(holder);
+            if !targets.is_empty() {
+                self.groups.work.push(Work::Forget(key, targets));
+            }
+        }
+        self.release(holders);
         self.perform();
+    }
+
+    fn note_unread(&self, key: &AssetId, begun: Result<(), BoxError>) {
+        if let Err(error) = begun {
+            tracing::error!(partition = %self.strategist.partition, change = %key, error = &*error as &dyn std::error::Error, "failed to read the stored data of a change; it stands still, and its fields stay held");
+        }
+    }
+
+    /// Follows the targets of changes that have begun.
+    fn follow(&mut self, feed: &Feed) {
+        let targets = std::mem::take(&mut self.groups.changes.follow);
+        if !targets.is_empty() {
+            feed.follow(Follow::Assets(targets));
+        }
     }
 
     fn fed(&mut self, fed: FeedItem) {
         match fed {
-            FeedItem::Took(latest) => self.groups.took(latest),
-            FeedItem::Standings(standings) => self.groups.standings_changed(standings),
+            FeedItem::Took(latest) => {
+                self.groups.took(latest);
+                self.groups.took_changes();
+            }
+            FeedItem::Standings(standings) => {
+                self.groups.stand_changes(&standings);
+                self.groups.standings_changed(standings);
+            }
             _ => return,
         }
         self.perform();
@@ -172,13 +268,28 @@ impl<R: Runtime> Session<R> {
 
     fn take(&mut self, input: Input) {
         match input {
+            Input::Answered(key, event) if self.groups.changes.has(&key) => {
+                self.groups.step_change(&key, event);
+            }
             Input::Answered(policy, event) => self.groups.step(&policy, event),
             Input::Command(policy, command, by, reply) => {
                 self.groups.person(&policy, command, by, reply);
             }
             // The caller may have gone.
             Input::Views(reply) => drop(reply.send(self.groups.views())),
+            Input::Rests(key, at, reply) if self.groups.changes.has(&key) => {
+                self.groups.changes.waiting.add(key, at, reply);
+            }
             Input::Rests(policy, at, reply) => self.groups.waiting.add(policy, at, reply),
+            Input::RollOut(planned, reply) => {
+                let begun = self.groups.begin_change(&planned.into_stored());
+                let answer = begun.map_err(|error| Refused(with_causes(&*error)));
+                drop(reply.send(answer));
+            }
+            Input::Moved(key, moves) => self.groups.moved(&key, &moves),
+            Input::Fields(key, answer) => self.groups.answered(&key, answer),
+            Input::Settled(wait, end) => self.groups.settled(wait, end),
+            Input::Over(holder) => self.release(vec![holder]),
             Input::Referenced(reply) => drop(reply.send(self.groups.referenced())),
         }
         self.perform();
@@ -206,6 +317,9 @@ impl<R: Runtime> Session<R> {
         for (policy, call) in std::mem::take(&mut self.groups.calls) {
             self.call(policy, call);
         }
+        for (key, call) in std::mem::take(&mut self.groups.changes.calls) {
+            self.call_source(key, call);
+        }
     }
 
     /// Makes a call of a kernel. Its answer, or that it came too late, returns as an input.
@@ -218,6 +332,77 @@ impl<R: Runtime> Session<R> {
         };
         self.strategist.runtime.spawn(Box::pin(task));
     }
+
+    /// Makes a call of a change about its fields.
+    fn call_source(&mut self, key: AssetId, call: change::Call) {
+        let edits = self.edits.clone();
+        let none = || plugin::Error::transient("no port to intent is attached");
+        let sender = self.sender.clone();
+        let task: BoxFuture<'static, ()> = match call {
+            change::Call::Edit(call, edit) => Box::pin(async move {
+                let made = match edits {
+                    Some(edits) => edits.edit(&edit).await,
+                    None => Err(none()),
+                };
+                let answer = changes::Answer::Edited(call, edit.id, made);
+                // The ownership may have ended meanwhile.
+                let _ = sender.unbounded_send(Input::Fields(key, answer));
+            }),
+            change::Call::Look(call, edit) => Box::pin(async move {
+                let found = match edits {
+                    Some(edits) => edits.missing(&edit).await,
+                    None => Err(none()),
+                };
+                let answer = changes::Answer::Looked(call, edit.id, found);
+                // The ownership may have ended meanwhile.
+                let _ = sender.unbounded_send(Input::Fields(key, answer));
+            }),
+            change::Call::Settle(call, request) => {
+                let wait = self.groups.changes.wait(&key, call);
+                let reply = SettleReply::new(wait, self.ends.clone());
+                // Without a port, the dropped reply ends the wait, which begins again later.
+                if let Some(edits) = edits {
+                    edits.settle(request, reply);
+                }
+                return;
+            }
+        };
+        self.strategist.runtime.spawn(task);
+    }
+
+    /// Gives up the fields of changes that have ended. It is tried again until it succeeds.
+    fn release(&self, over: Vec<Holder>) {
+        let Some(edits) = self.edits.clone().filter(|_| !over.is_empty()) else {
+            return;
+        };
+        let (runtime, sender) = (self.strategist.runtime.clone(), self.sender.clone());
+        let task = async move {
+            let mut outage = Outage::default();
+            while !sender.is_closed() {
+                match given_up(&*edits, &over).await {
+                    Ok(()) => return,
+                    Err(error) if outage.failed(runtime.now().mono) => {
+                        tracing::warn!(
+                            error = &*error as &dyn std::error::Error,
+                            "failed to give up the fields of changes that have ended; retrying every 5 s"
+                        );
+                    }
+                    Err(_) => {}
+                }
+                runtime.sleep(READ_AGAIN).await;
+            }
+        };
+        self.strategist.runtime.spawn(Box::pin(task));
+    }
+}
+
+/// Gives up all fields of those of `over` that hold any.
+async fn given_up(edits: &dyn Edits, over: &[Holder]) -> Result<(), BoxError> {
+    let holders = edits.holders().await?;
+    for holder in over.iter().filter(|it| holders.contains(it)) {
+        edits.release(holder).await?;
+    }
+    Ok(())
 }
 
 impl<R> std::fmt::Debug for Attached<R> {

@@ -13,22 +13,33 @@ use prodspec_model::{AssetId, Incarnation, IncarnationNo, PartitionId};
 
 use super::{Strategist, handle::Reply, recover::kept};
 use crate::{
+    change::RollOutTarget,
     kernel::{Record, Step},
     record::{Quarantined, Rollout, TargetRecord, name},
 };
+
+/// Number of records that one commit deletes.
+const FORGOTTEN_AT_ONCE: usize = 1000;
 
 /// An item of work; items are processed in order.
 pub(super) enum Work {
     /// Make a step of the group of this policy durable.
     Step(AssetId, Step),
+    /// The change with this key has ended: delete the records of these targets.
+    Forget(AssetId, Vec<AssetId>),
     /// Everything before this item is durable: answer a caller.
     Tell(Box<dyn FnOnce() + Send>),
 }
 
 impl Work {
+    /// Creates the item that does something, once everything before it is durable.
+    pub(super) fn then(tell: impl FnOnce() + Send + 'static) -> Self {
+        Self::Tell(Box::new(tell))
+    }
+
     /// Creates the item that answers a caller. If the caller has gone, the answer is dropped.
     pub(super) fn tell<T: Send + 'static>(reply: Reply<T>, answer: T) -> Self {
-        Self::Tell(Box::new(|| drop(reply.send(answer))))
+        Self::then(|| drop(reply.send(answer)))
     }
 }
 
@@ -106,9 +117,29 @@ impl Steps {
                         return;
                     }
                 }
+                Work::Forget(key, targets) => {
+                    if let Err(error) = self.forget(&key, &targets).await {
+                        tracing::warn!(partition = %self.partition, change = %key, error = &*error as &dyn std::error::Error, "failed to delete the records of a change that has ended; the next owner of the partition deletes them");
+                        return;
+                    }
+                }
                 Work::Tell(tell) => tell(),
             }
         }
+    }
+
+    async fn forget(&self, key: &AssetId, targets: &[AssetId]) -> Result<(), BoxError> {
+        for some in targets.chunks(FORGOTTEN_AT_ONCE) {
+            let names = some.iter().map(|asset| name(key, asset));
+            let deletes =
+                names.map(|it| self.rewrites.delete::<RollOutTarget>(&self.partition, &it));
+            let step = Actuation {
+                writes: deletes.collect(),
+                ..Actuation::default()
+            };
+            self.actuator.actuate(step).await?;
+        }
+        Ok(())
     }
 
     async fn step(&self, policy: &AssetId, step: Step) -> Result<(), BoxError> {

@@ -58,6 +58,11 @@ pub enum EditRefused {
         "the edit would turn down `{0}`, which it may not; declare the power `Turndown` with each function whose edits it makes, and with the operation or the machine, or leave the addon out"
     )]
     Turndown(AssetId),
+    /// The edit would change an asset that it may not change.
+    #[error(
+        "the edit would change `{0}`, which is not one of the assets that it is for; make its generator use the field for those only, or name this asset, too"
+    )]
+    OtherAsset(AssetId),
     /// The edit has too many fields, or too long values.
     #[error("the edit has {what}, {limit} are allowed; make it in smaller pieces")]
     TooLarge {

@@ -13,7 +13,7 @@ use super::{
 };
 
 /// What a change does alone.
-enum Own {
+pub(super) enum Own {
     Known(Vec<Change>),
     /// The source has changed since the proposal.
     Moved,
@@ -53,30 +53,28 @@ impl<R: Runtime> Desk<R> {
         let (proposal, trial) = self
             .tried(books, editable, wanted, edit.blast_radius)
             .await?;
-        let assets: Vec<AssetId> = trial
-            .candidate
-            .changes
-            .iter()
-            .map(|change| change.id().clone())
-            .collect();
+        let changes = trial.candidate.changes.iter();
+        let assets: Vec<AssetId> = changes.map(Change::id).collect();
         let wanted = &Wanted {
             assets: &assets,
             ..*wanted
         };
-        let own = match wanted.holder.is_some() || !edit.may_turn_down() {
+        let own = match wanted.holder.is_some() || edit.is_confined() {
             true => self.own_changes(editable, wanted, &proposal, &trial).await,
             false => Own::Unknown,
         };
         let own = match own {
             Own::Known(own) => Some(own),
-            Own::Moved if !edit.may_turn_down() => return Ok(Attempted::Moved),
-            Own::Unread(problems) if !edit.may_turn_down() => {
+            Own::Moved if edit.is_confined() => return Ok(Attempted::Moved),
+            Own::Unread(problems) if edit.is_confined() => {
                 return Err(EditRefused::Failed(problems));
             }
             _ => None,
         };
         // If it is not known what it changes alone, what others have changed meanwhile counts too.
-        edit.check_turndown(own.as_deref().unwrap_or(&trial.candidate.changes))?;
+        let changes = own.as_deref().unwrap_or(&trial.candidate.changes);
+        edit.check_turndown(changes)?;
+        edit.check_assets(changes)?;
         let mut made = Made {
             own: own.unwrap_or_default(),
             sealed: None,
@@ -125,7 +123,7 @@ impl<R: Runtime> Desk<R> {
     }
 
     /// What a change alone does: the difference to what the sources make without it. It may cost a trial of its own.
-    async fn own_changes(
+    pub(super) async fn own_changes(
         &self,
         editable: &Editable,
         wanted: &Wanted<'_>,

@@ -9,6 +9,7 @@ mod making;
 mod overwritten;
 mod records;
 mod request;
+mod reserving;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

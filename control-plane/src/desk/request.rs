@@ -1,8 +1,12 @@
 //! The edit that a program asks for.
 
+use std::collections::BTreeSet;
+
 use control_plane_store::BatchId;
 use plugin_sdk::{By, ChangeId, FieldEdit, Holder};
-use prodspec_model::{Asset, Message as _, SourceName, addons::Turndown, snapshot::Change};
+use prodspec_model::{
+    Asset, AssetId, Message as _, SourceName, addons::Turndown, snapshot::Change,
+};
 
 use super::EditRefused;
 
@@ -35,6 +39,7 @@ pub struct SourceEdit {
     pub(super) holder: Option<Holder>,
     pub(super) blast_radius: usize,
     turndown: bool,
+    only: Option<BTreeSet<AssetId>>,
 }
 
 impl SourceEdit {
@@ -48,6 +53,7 @@ impl SourceEdit {
             holder: None,
             blast_radius: BLAST_RADIUS,
             turndown: true,
+            only: None,
         }
     }
 
@@ -91,8 +97,25 @@ impl SourceEdit {
         self
     }
 
-    pub(super) fn may_turn_down(&self) -> bool {
-        self.turndown
+    /// Sets the assets that the edit may change. By default any.
+    pub fn only(mut self, assets: BTreeSet<AssetId>) -> Self {
+        self.only = Some(assets);
+        self
+    }
+
+    /// Whether the edit is refused for some of the assets that it changes.
+    pub(super) fn is_confined(&self) -> bool {
+        !self.turndown || self.only.is_some()
+    }
+
+    /// # Errors
+    /// When `changes` are of another asset than those that the edit may change.
+    pub(super) fn check_assets(&self, changes: &[Change]) -> Result<(), EditRefused> {
+        let Some(only) = &self.only else {
+            return Ok(());
+        };
+        let other = changes.iter().map(Change::id).find(|id| !only.contains(id));
+        other.map_or(Ok(()), |id| Err(EditRefused::OtherAsset(id)))
     }
 
     /// # Errors

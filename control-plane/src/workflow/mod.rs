@@ -9,8 +9,6 @@
 mod builder;
 mod explain;
 mod operations;
-mod port;
-mod settled;
 
 use std::{sync::Arc, time::Duration};
 
@@ -57,6 +55,7 @@ use operations::Operations;
 use crate::{
     By,
     handle::{self, Handle},
+    port::Port,
     shared::Shared,
 };
 
@@ -75,11 +74,7 @@ async fn while_owner<R: Runtime>(
             .lanes
             .workflows
             .attach(token, Arc::new(enforcement.clone()));
-        let intent = Arc::new(port::Port::new(
-            shared.clone(),
-            enforcement.clone(),
-            settled::Waits::start(&shared, &enforcement),
-        ));
+        let intent = Arc::new(Port::start(shared.clone(), enforcement.clone()));
         shared.lanes.executions.set(Some(handle));
         match attached.with_edits(intent).run().await {
             End::Drained => return,

@@ -20,6 +20,7 @@ mod postgres;
 mod removal;
 mod renames;
 mod restored;
+mod roll_out;
 mod rolled_back;
 mod rollouts;
 mod status;

@@ -198,6 +198,13 @@ impl FieldPath {
         self
     }
 
+    /// Adds the steps of a path that begins at this field.
+    #[must_use]
+    pub fn join(mut self, relative: &Self) -> Self {
+        self.0.extend(relative.0.iter().cloned());
+        self
+    }
+
     /// Whether the path names an item of a list by its index. Another item has the index after the next insertion.
     pub fn has_index(&self) -> bool {
         self.0.iter().any(|step| matches!(step, Step::Index(_)))

@@ -106,6 +106,16 @@ impl Closure {
         self.takes.entry(taker).or_default().insert(taken)
     }
 
+    /// Makes all of `tied` that are among `targets`, which are sorted by id, move together.
+    pub(in crate::kernel) fn tie(&mut self, targets: &[Target], tied: &[AssetId]) {
+        let place = |id| targets.binary_search_by(|target| target.asset.cmp(id)).ok();
+        let places: Vec<u32> = tied.iter().filter_map(place).map(|at| at as u32).collect();
+        for pair in places.windows(2) {
+            self.add(pair[0], pair[1]);
+            self.add(pair[1], pair[0]);
+        }
+    }
+
     /// For each place in `drawn`, returns the first target for which `takes` is true and that takes it along.
     pub(in crate::kernel) fn ties(
         &self,

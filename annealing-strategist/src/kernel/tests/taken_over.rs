@@ -33,6 +33,7 @@ pub(super) fn take_over(plane: &Plane, now: Now, config: &Config, out: &mut Effe
             || governs(&policy, head, &heads, &plane.latest, asset)
     };
     let recovered = Recovered {
+        ties: Vec::new(),
         latest: plane.latest.clone(),
         head: plane.head.clone(),
         heads: heads.clone(),

@@ -14,9 +14,12 @@ use super::{
     Group,
     membership::Membership,
     others_run,
-    records::{failed_by_group, heads_by_group, kept, newest_by_group, rows_by_group},
+    records::{
+        Over, changes, failed_by_group, heads_by_group, kept, newest_by_group, rows_by_group,
+    },
 };
 use crate::{
+    change::Stored,
     group::{examined, members, policy_of},
     kernel::{Heads, Recovered},
     record::{Quarantined, Rollout, State, TargetRecord},
@@ -42,13 +45,16 @@ pub(super) struct Memory {
 }
 
 impl Memory {
+    /// Reads the data of groups, that of the changes that are live, and the changes that have ended.
     pub(super) async fn read<R: Runtime>(
         strategist: &Strategist<R>,
         latest: &Incarnation,
         rewrites: &Rewrites,
-    ) -> Result<Self, BoxError> {
+    ) -> Result<(Self, Vec<Stored>, Vec<Over>), BoxError> {
         let heads = Arc::new(heads_by_group(strategist, rewrites).await?);
-        let newest = newest_by_group(strategist, rewrites).await?;
+        let mut newest = newest_by_group(strategist, rewrites).await?;
+        let mut rows = rows_by_group(strategist, rewrites).await?;
+        let (changes, over) = changes(strategist, rewrites, &mut newest, &mut rows).await?;
         let quarantine = failed_by_group(strategist, rewrites).await?;
         let mut failed_in: BTreeMap<AssetId, BTreeSet<AssetId>> = BTreeMap::new();
         for (policy, failed) in &quarantine {
@@ -62,7 +68,7 @@ impl Memory {
             heads: heads.clone(),
             newest,
             to: BTreeMap::new(),
-            rows: rows_by_group(strategist, rewrites).await?,
+            rows,
             holders: BTreeMap::new(),
             quarantine,
             failed_in,
@@ -71,7 +77,7 @@ impl Memory {
         memory.read_rolling(strategist).await?;
         memory.compare().await;
         memory.find_holders();
-        Ok(memory)
+        Ok((memory, changes, over))
     }
 
     /// Loads the incarnations of rollouts that the heads of their groups have not reached.
@@ -216,6 +222,7 @@ impl Memory {
             rows: self.rows.get(&policy).cloned().unwrap_or_default(),
             quarantine: self.quarantine.get(&policy).cloned().unwrap_or_default(),
             pins,
+            ties: Vec::new(),
             head,
             heads: self.heads.clone(),
             policy,

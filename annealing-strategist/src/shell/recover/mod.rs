@@ -17,9 +17,12 @@ use plugin_sdk::{BoxError, Standing};
 use prodspec_model::{AssetId, Incarnation};
 
 use super::Strategist;
-use crate::kernel::{Heads, Recovered};
+use crate::{
+    change::Stored,
+    kernel::{Heads, Recovered},
+};
 use memory::Memory;
-pub(super) use records::kept;
+pub(super) use records::{Over, kept};
 
 /// One group with its stored data.
 pub(super) struct Group {
@@ -32,6 +35,10 @@ pub(super) struct Group {
 pub(super) struct Remembered {
     pub(super) groups: Vec<Group>,
     pub(super) heads: Heads,
+    /// The changes that are live.
+    pub(super) changes: Vec<Stored>,
+    /// The changes that have ended.
+    pub(super) over: Vec<Over>,
     /// What is unknown in the records that were read.
     pub(super) rewrites: Rewrites,
 }
@@ -43,7 +50,7 @@ pub(super) async fn remembered<R: Runtime>(
     pins: &[(AssetId, Standing)],
 ) -> Result<Remembered, BoxError> {
     let rewrites = Rewrites::default();
-    let memory = Memory::read(strategist, latest, &rewrites).await?;
+    let (memory, changes, over) = Memory::read(strategist, latest, &rewrites).await?;
     let unenforced = records::unenforced(strategist, latest, pins, &rewrites).await?;
     let all = [pins, &unenforced].concat();
     let mut pins = memory.pins_by_group(all);
@@ -57,6 +64,8 @@ pub(super) async fn remembered<R: Runtime>(
     Ok(Remembered {
         groups,
         heads,
+        changes,
+        over,
         rewrites,
     })
 }

@@ -8,10 +8,11 @@ use control_plane_store::{
     incarnations::{self, Incarnations},
     record::{self, Record, Rewrites},
 };
-use plugin_sdk::{BoxError, GroupHead, Pin, Standing, SyncState};
+use plugin_sdk::{BoxError, GroupHead, Holder, Pin, Standing, SyncState};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
 use crate::{
+    change::{RollOutRecord, RollOutTarget, Stored},
     record::{Quarantined, Rollout, TargetRecord, named as named_in},
     shell::Strategist,
 };
@@ -46,6 +47,53 @@ pub(super) async fn rows_by_group<R: Runtime>(
         }
     }
     Ok(rows)
+}
+
+/// A change that has ended.
+pub(in crate::shell) struct Over {
+    pub(in crate::shell) key: AssetId,
+    /// It may still hold fields.
+    pub(in crate::shell) holder: Holder,
+    /// The targets whose records are still there.
+    pub(in crate::shell) targets: Vec<AssetId>,
+}
+
+/// Reads the changes that are live, and those that have ended, and takes the data of all changes out of that of the groups.
+pub(super) async fn changes<R: Runtime>(
+    strategist: &Strategist<R>,
+    rewrites: &Rewrites,
+    newest: &mut BTreeMap<AssetId, Rollout>,
+    rows: &mut BTreeMap<AssetId, Vec<(AssetId, TargetRecord)>>,
+) -> Result<(Vec<Stored>, Vec<Over>), BoxError> {
+    let begun = named(all::<R, RollOutRecord>(strategist, rewrites).await?);
+    let mut targets: BTreeMap<AssetId, Vec<_>> = BTreeMap::new();
+    for (name, target) in all::<R, RollOutTarget>(strategist, rewrites).await? {
+        if let Some(asset) = named_in(&target.key, &name) {
+            let ours = targets.entry(target.key.clone()).or_default();
+            ours.push((asset, target));
+        }
+    }
+    let (mut live, mut over) = (Vec::new(), Vec::new());
+    for (key, record) in begun {
+        let (rollout, rows) = (newest.remove(&key), rows.remove(&key));
+        let rollout = rollout.filter(|rollout| !rollout.state.has_ended());
+        let mut targets = targets.remove(&key).unwrap_or_default();
+        targets.sort_by(|(one, _), (other, _)| one.cmp(other));
+        match rollout {
+            Some(rollout) => live.push(Stored {
+                record,
+                rollout,
+                targets,
+                rows: rows.unwrap_or_default(),
+            }),
+            None => over.push(Over {
+                holder: record.holder(&key),
+                targets: targets.into_iter().map(|(asset, _)| asset).collect(),
+                key,
+            }),
+        }
+    }
+    Ok((live, over))
 }
 
 /// Reads the pins of assets that are only modelled: enforcement does not report them.

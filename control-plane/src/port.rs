@@ -1,4 +1,4 @@
-//! The port of workflows to intent: edits go over the desk, and what they changed is followed in enforcement.
+//! The port of rollouts and workflows to intent: edits go over the desk, and their outcome is followed in enforcement.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -18,18 +18,18 @@ use plugin_sdk::{
 };
 use prodspec_model::Digest;
 
-use super::settled::{LATER, Waits};
 use crate::{
     EditRefused, SourceEdit,
     desk::{self, Desk},
+    settled::{LATER, Waits},
     shared::Shared,
 };
 
 /// Wait before an edit is made again that others keep from being made.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// Edits of one ownership.
-pub(super) struct Port<R> {
+/// Edits of one engine in one ownership.
+pub(crate) struct Port<R> {
     shared: Arc<Shared<R>>,
     enforcer: Enforcer<R>,
     waits: Waits,
@@ -37,11 +37,12 @@ pub(super) struct Port<R> {
 }
 
 impl<R: Runtime> Port<R> {
-    pub(super) fn new(shared: Arc<Shared<R>>, enforcer: Enforcer<R>, waits: Waits) -> Self {
+    /// Starts the task that serves the waits of the engine.
+    pub(crate) fn start(shared: Arc<Shared<R>>, enforcer: Enforcer<R>) -> Self {
         Self {
+            waits: Waits::start(&shared, &enforcer),
             shared,
             enforcer,
-            waits,
             begun: Begun::default(),
         }
     }
@@ -90,6 +91,15 @@ impl<R: Runtime> Edits for Port<R> {
         Ok(made)
     }
 
+    async fn missing(&self, edit: &HeldEdit) -> Result<Vec<String>, plugin::Error> {
+        let Some(first) = edit.edits.first() else {
+            return Ok(Vec::new());
+        };
+        let Fitting { fit, left, .. } = self.fitting(&first.source.0, edit).await?;
+        let missing = fit.iter().chain(&left);
+        Ok(missing.map(|edit| edit.edit.to_string()).collect())
+    }
+
     fn settle(&self, mut request: SettleRequest, reply: SettleReply) {
         let begun = match self.begun.of(&request.change) {
             Some((change, begun)) => {
@@ -126,6 +136,9 @@ impl<R: Runtime> Port<R> {
         let mut edit = SourceEdit::new(source, prepared.by.clone())
             .held_by(prepared.holder.clone())
             .turndown(prepared.turndown);
+        if let Some(assets) = &prepared.only {
+            edit = edit.only(assets.clone());
+        }
         if let Some(assets) = prepared.blast_radius {
             edit = edit.blast_radius(usize::try_from(assets).unwrap_or(usize::MAX));
         }

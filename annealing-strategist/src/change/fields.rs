@@ -1,0 +1,468 @@
+//! Turns the pins that a change has moved into edits, and the outcomes of edits into standings. It is pure.
+//!
+//! A target whose pin goes to the incarnation with all fields set has its fields set, one whose pin goes back has them
+//! restored. Targets with a field in common are one unit. Edits are requested again until they are made: setting a field
+//! to a value that it has changes nothing, so an answer that was lost does no harm.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use plugin_sdk::{
+    By, ChangeId, FieldEdit, Holder, Mono, Now, Pin, Standing, SyncState,
+    operation::SourceEdit,
+    plugin,
+    port::{HeldEdit, Made, SettleEnd, SettleRequest, Settlement},
+};
+use prodspec_model::{AssetId, Digest, SourceName};
+
+use super::{
+    intent::Intent,
+    record::Stored,
+    unit::{Stage, Unit, directed, units},
+};
+
+/// Maximum number of fields in one edit.
+const FIELDS: usize = 1000;
+/// Wait before an edit is requested again that was not made.
+const AGAIN: Duration = Duration::from_secs(30);
+
+/// The fields of one change.
+#[derive(Debug)]
+pub(crate) struct Fields {
+    holder: Holder,
+    by: By,
+    source: SourceName,
+    units: Vec<Unit>,
+    /// The unit of each target.
+    of: BTreeMap<AssetId, usize>,
+    calls: u64,
+    /// The call that edits or reads the source now. The next one waits for its answer: an edit that has begun may still be made.
+    at_source: Option<u64>,
+}
+
+/// A call that the shell has to make. Its answer returns with the number.
+#[derive(Debug, Clone)]
+pub(crate) enum Call {
+    /// Make an edit.
+    Edit(u64, HeldEdit),
+    /// Find out which fields of an edit do not have their new values.
+    Look(u64, HeldEdit),
+    /// Wait until production has an edit.
+    Settle(u64, SettleRequest),
+}
+
+/// The consequences of an event.
+#[derive(Debug, Default)]
+pub(crate) struct Out {
+    pub(crate) calls: Vec<Call>,
+    /// Standings for the kernel of the rollout.
+    pub(crate) standings: Vec<(AssetId, Standing)>,
+    /// Targets that leave the change.
+    pub(crate) left: Vec<AssetId>,
+}
+
+impl Fields {
+    /// Creates the fields of a stored change. Those of targets that were on their way when the last owner stopped are due.
+    pub(crate) fn of(stored: &Stored, intent: &Intent, now: Mono) -> Self {
+        let (units, of) = units(stored);
+        let mut fields = Self {
+            holder: stored.holder(),
+            by: stored.record.by.clone(),
+            source: stored.record.source.clone(),
+            units,
+            of,
+            calls: 0,
+            at_source: None,
+        };
+        for (asset, row) in &stored.rows {
+            let Some(unit) = fields.unit(asset) else {
+                continue;
+            };
+            unit.assets.insert(asset.clone(), Some(intent.pin_by(row)));
+            unit.stage = match (row.updated_at, row.back_at) {
+                (Some(_), None) if unit.stage == Stage::Rest => Stage::Settled,
+                _ => Stage::Due {
+                    at: now,
+                    alone: false,
+                },
+            };
+            unit.moves = row.rollout.0;
+            let moved = row.back_at.unwrap_or(row.moved_at);
+            unit.moved_at = stored.rollout.started_at.checked_add(moved).ok();
+        }
+        fields
+    }
+
+    /// The targets, sorted by id.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = &AssetId> {
+        self.of.keys()
+    }
+
+    /// Time at which the fields of a target were set last, or restored. `None`: they have not been, or it is no target.
+    pub(crate) fn moved_at(&self, asset: &AssetId) -> Option<Timestamp> {
+        let unit = self.units.get(*self.of.get(asset)?)?;
+        unit.moved_at.filter(|_| unit.stage != Stage::Left)
+    }
+
+    /// The targets that have to move together.
+    pub(crate) fn ties(&self) -> Vec<Vec<AssetId>> {
+        let several = self.units.iter().filter(|unit| unit.assets.len() > 1);
+        several
+            .map(|unit| unit.assets.keys().cloned().collect())
+            .collect()
+    }
+
+    /// Returns when an edit is due. `None`: none is.
+    pub(crate) fn next_wake(&self) -> Option<Mono> {
+        if self.at_source.is_some() {
+            return None;
+        }
+        let due = self.units.iter().filter_map(|unit| match unit.stage {
+            Stage::Due { at, .. } | Stage::Doubted(at) => Some(at),
+            _ => None,
+        });
+        due.min()
+    }
+
+    /// Pins have moved, and that is durable.
+    pub(crate) fn moved(
+        &mut self,
+        now: Now,
+        intent: &Intent,
+        moves: &[(AssetId, Pin)],
+        out: &mut Out,
+    ) {
+        for (asset, pin) in moves {
+            let Some(unit) = self.unit(asset) else {
+                continue;
+            };
+            if *pin == Pin::Default || unit.stage == Stage::Left {
+                continue;
+            }
+            let turns = unit.is_back(intent) != Some(intent.is_back(*pin));
+            unit.assets.insert(asset.clone(), Some(*pin));
+            if turns {
+                unit.stage = Stage::Due {
+                    at: now.mono,
+                    alone: false,
+                };
+                unit.moves += 1;
+                unit.moved_at = Some(now.wall);
+                for contents in unit.contents.values_mut() {
+                    contents.before = contents.last;
+                }
+            }
+            let standing = unit.standing(intent, now.wall, asset);
+            out.standings.extend(standing.map(|it| (asset.clone(), it)));
+        }
+        self.go_on(now, intent, out);
+    }
+
+    /// Makes the next call to the source, if one is due. The way back comes first.
+    pub(crate) fn go_on(&mut self, now: Now, intent: &Intent, out: &mut Out) {
+        if self.at_source.is_some() {
+            return;
+        }
+        let doubted = |unit: &Unit| matches!(unit.stage, Stage::Doubted(at) if at <= now.mono);
+        if let Some(no) = self.units.iter().position(doubted) {
+            self.calls += 1;
+            let call = self.calls;
+            self.units[no].stage = Stage::Looking(call);
+            self.at_source = Some(call);
+            let edit = self.edit_of(intent, &[no]);
+            return out.calls.push(Call::Look(call, edit));
+        }
+        let chosen = self.chosen(now, intent);
+        if chosen.is_empty() {
+            return;
+        }
+        self.calls += 1;
+        let (call, alone) = (self.calls, chosen.len() == 1);
+        for no in &chosen {
+            self.units[*no].stage = Stage::Editing { call, alone };
+        }
+        self.at_source = Some(call);
+        out.calls
+            .push(Call::Edit(call, self.edit_of(intent, &chosen)));
+    }
+
+    /// The units whose fields are edited next, together.
+    fn chosen(&self, now: Now, intent: &Intent) -> Vec<usize> {
+        let due = |unit: &Unit, wants_alone: bool| matches!(unit.stage, Stage::Due { at, alone } if at <= now.mono && alone == wants_alone);
+        for back in [true, false] {
+            let (mut chosen, mut fields) = (Vec::new(), 0);
+            let units = self.units.iter().enumerate();
+            for (no, unit) in units.filter(|(_, unit)| unit.is_back(intent) == Some(back)) {
+                let fits = fields + unit.edits.len() <= FIELDS || chosen.is_empty();
+                if due(unit, false) && fits {
+                    chosen.push(no);
+                    fields += unit.edits.len();
+                }
+            }
+            if !chosen.is_empty() {
+                return chosen;
+            }
+        }
+        let alone = self.units.iter().position(|unit| due(unit, true));
+        alone.into_iter().collect()
+    }
+
+    /// The edit of some units. It may change their targets only, unless it restores fields.
+    fn edit_of(&self, intent: &Intent, units: &[usize]) -> HeldEdit {
+        let id = self.change_id(units.first().copied().unwrap_or_default());
+        let mut edit = HeldEdit::new(id, self.holder.clone(), self.by.clone());
+        let mut targets = BTreeSet::new();
+        let mut is_back = false;
+        for unit in units.iter().filter_map(|no| self.units.get(*no)) {
+            let back = unit.is_back(intent) == Some(true);
+            let edits = unit.edits.iter().map(|edit| SourceEdit {
+                source: self.source.clone(),
+                edit: directed(edit, back),
+            });
+            edit.edits.extend(edits);
+            targets.extend(unit.assets.keys().cloned());
+            is_back |= back;
+        }
+        edit.lenient = true;
+        edit.turndown = true;
+        edit.blast_radius = Some(u32::MAX);
+        edit.only = (!is_back).then_some(targets);
+        edit
+    }
+
+    /// The id of the present edit of a unit. It differs each time that the fields are set or restored.
+    fn change_id(&self, unit: usize) -> ChangeId {
+        let moves = self.units.get(unit).map_or(0, |unit| unit.moves);
+        let text = format!("{} {unit} {moves}", self.holder);
+        let digest = Digest::of(text.as_bytes());
+        let number = digest
+            .0
+            .iter()
+            .take(16)
+            .fold(0, |number, byte| (number << 8) | u128::from(*byte));
+        number.into()
+    }
+
+    fn unit(&mut self, asset: &AssetId) -> Option<&mut Unit> {
+        let no = *self.of.get(asset)?;
+        self.units.get_mut(no)
+    }
+
+    /// An edit was made, or was not.
+    pub(crate) fn edited(
+        &mut self,
+        now: Now,
+        intent: &Intent,
+        (call, first): (u64, ChangeId),
+        answer: Result<Made, plugin::Error>,
+        out: &mut Out,
+    ) {
+        self.at_source = self.at_source.filter(|at| *at != call);
+        let in_it =
+            |unit: &Unit| matches!(unit.stage, Stage::Editing { call: it, .. } if it == call);
+        let places: Vec<usize> = (0..self.units.len())
+            .filter(|no| in_it(&self.units[*no]))
+            .collect();
+        for no in places {
+            match &answer {
+                Ok(made) => self.made(now, intent, no, (&first, made), out),
+                Err(error) => self.not_made(now, intent, no, error, out),
+            }
+        }
+        self.go_on(now, intent, out);
+    }
+
+    /// The fields of an edit that do not have their new values are known. A unit without such a field is waited for again.
+    pub(crate) fn looked(
+        &mut self,
+        now: Now,
+        intent: &Intent,
+        (call, edit): (u64, ChangeId),
+        answer: Result<Vec<String>, plugin::Error>,
+        out: &mut Out,
+    ) {
+        self.at_source = self.at_source.filter(|at| *at != call);
+        let looks = |unit: &Unit| unit.stage == Stage::Looking(call);
+        if let Some(no) = self.units.iter().position(looks) {
+            match answer {
+                Ok(left_alone) => {
+                    let made = Made {
+                        left_alone,
+                        ..Made::default()
+                    };
+                    self.made(now, intent, no, (&edit, &made), out);
+                }
+                Err(error) => self.units[no].stage = Stage::Doubted(now.mono + again(&error)),
+            }
+        }
+        self.go_on(now, intent, out);
+    }
+
+    fn made(
+        &mut self,
+        now: Now,
+        intent: &Intent,
+        no: usize,
+        (change, made): (&ChangeId, &Made),
+        out: &mut Out,
+    ) {
+        let unit = &mut self.units[no];
+        // A move the other way has begun meanwhile: the stage is not that of this edit.
+        let back = unit.is_back(intent) == Some(true);
+        let is_left =
+            |edit: &FieldEdit| made.left_alone.contains(&directed(edit, back).to_string());
+        if unit.edits.iter().any(is_left) {
+            unit.stage = Stage::Left;
+            out.left.extend(unit.assets.keys().cloned());
+            return;
+        }
+        self.calls += 1;
+        let unit = &mut self.units[no];
+        unit.stage = Stage::Settling(self.calls);
+        let request = SettleRequest {
+            change: change.clone(),
+            assets: unit.assets.keys().cloned().collect(),
+        };
+        out.calls.push(Call::Settle(self.calls, request));
+        self.report(now, intent, no, out);
+    }
+
+    /// A refused edit is tried again alone, so that one unit does not hold up others. It waits until it can be made.
+    fn not_made(
+        &mut self,
+        now: Now,
+        intent: &Intent,
+        no: usize,
+        error: &plugin::Error,
+        out: &mut Out,
+    ) {
+        let unit = &mut self.units[no];
+        let is_permanent = matches!(error, plugin::Error::Permanent { .. });
+        let (wait, alone) = match (is_permanent, &unit.stage) {
+            (true, Stage::Editing { alone: false, .. }) => (Duration::ZERO, true),
+            (true, _) => (AGAIN, true),
+            (false, _) => (again(error), false),
+        };
+        unit.stage = Stage::Due {
+            at: now.mono + wait,
+            alone,
+        };
+        let since = now.wall;
+        let why = error.to_string();
+        let held = |pin: Pin, asset: &AssetId| {
+            let mut standing = intent.standing(asset, pin, false);
+            standing.state = SyncState::OutOfSync {
+                since,
+                waits_for: Vec::new(),
+                why: Some(why.clone()),
+                awaits_person: is_permanent && alone,
+            };
+            standing
+        };
+        let moved = unit
+            .assets
+            .iter()
+            .filter_map(|(asset, pin)| Some((asset, (*pin)?)));
+        let standings = moved.map(|(asset, pin)| (asset.clone(), held(pin, asset)));
+        out.standings.extend(standings);
+    }
+
+    /// A wait for production is over.
+    pub(crate) fn settled(
+        &mut self,
+        now: Now,
+        intent: &Intent,
+        call: u64,
+        end: SettleEnd,
+        out: &mut Out,
+    ) {
+        let waits = |unit: &Unit| unit.stage == Stage::Settling(call);
+        let Some(no) = self.units.iter().position(waits) else {
+            return;
+        };
+        match end {
+            Ok(Settlement::Done) => {
+                self.units[no].stage = Stage::Settled;
+                self.report(now, intent, no, out);
+            }
+            Ok(Settlement::Overwritten(_)) => self.units[no].stage = Stage::Doubted(now.mono),
+            Ok(Settlement::RolledBack(why)) => {
+                self.not_made(now, intent, no, &plugin::Error::transient(why), out);
+            }
+            Err(error) => self.not_made(now, intent, no, &error, out),
+        }
+        self.go_on(now, intent, out);
+    }
+
+    /// Enforcement reports the standing of a target.
+    pub(crate) fn stands(
+        &mut self,
+        now: Now,
+        intent: &Intent,
+        asset: &AssetId,
+        standing: &Standing,
+        out: &mut Out,
+    ) {
+        let Some(unit) = self.unit(asset) else { return };
+        let pin = unit.assets.get(asset).copied().flatten();
+        let contents = unit.contents.entry(asset.clone()).or_default();
+        let known = contents.in_sync;
+        contents.last = standing.content;
+        if standing.is_in_sync() {
+            contents.in_sync = Some(standing.content);
+        }
+        let Some(pin) = pin else { return };
+        // A push that was unhealthy before the fields were set does not condemn them.
+        let is_new = standing.content != contents.before;
+        let state = match (&unit.stage, &standing.state) {
+            (Stage::Settling(_) | Stage::Settled, unhealthy @ SyncState::Unhealthy { .. })
+                if is_new =>
+            {
+                unhealthy.clone()
+            }
+            (Stage::Settling(_), held @ SyncState::OutOfSync { .. }) => held.clone(),
+            // Newer intent that leaves the fields alone is no drift.
+            (Stage::Settled, SyncState::OutOfSync { .. }) if known != Some(standing.content) => {
+                return;
+            }
+            (Stage::Settled, drifted) => drifted.clone(),
+            _ => return,
+        };
+        let mut reported = intent.standing(asset, pin, true);
+        reported.state = match state {
+            SyncState::InSync { .. } => SyncState::InSync { since: now.wall },
+            other => other,
+        };
+        out.standings.push((asset.clone(), reported));
+    }
+
+    /// Targets have left intent.
+    pub(crate) fn gone(&mut self, assets: &[AssetId], out: &mut Out) {
+        for asset in assets {
+            let Some(unit) = self.unit(asset) else {
+                continue;
+            };
+            if unit.stage != Stage::Left && unit.assets.remove(asset).is_some() {
+                out.left.push(asset.clone());
+            }
+        }
+    }
+
+    fn report(&self, now: Now, intent: &Intent, no: usize, out: &mut Out) {
+        let unit = &self.units[no];
+        for asset in unit.assets.keys() {
+            let standing = unit.standing(intent, now.wall, asset);
+            out.standings.extend(standing.map(|it| (asset.clone(), it)));
+        }
+    }
+}
+
+fn again(error: &plugin::Error) -> Duration {
+    match error {
+        plugin::Error::Throttled { after, .. } => *after,
+        _ => AGAIN,
+    }
+}

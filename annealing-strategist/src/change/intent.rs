@@ -1,0 +1,157 @@
+//! The two incarnations between which a change moves its targets.
+//!
+//! In both, the targets and the policy are of a group of their own: the targets name the key of the change as their policy,
+//! and the asset with that key is the policy that the change names, as of the newest incarnation.
+
+use plugin_sdk::{BoxError, Cause, GroupHead, Pin, Standing, SyncState};
+use prodspec_model::{
+    Asset, AssetId, AssetRef, Digest, Incarnation, IncarnationId, IncarnationNo,
+    addons::RolloutPolicyRef,
+    incarnation::Header,
+    rollout::{RolloutPolicy, Update},
+};
+
+use super::record::Stored;
+use crate::{kernel::Recovered, record::TargetRecord};
+
+/// The intent of a change, as the kernel of its rollout sees it.
+#[derive(Debug)]
+pub(crate) struct Intent {
+    key: AssetId,
+    policy: AssetId,
+    /// The targets as they were.
+    from: Incarnation,
+    /// The targets with all fields set, in the newest form that the kernel knows.
+    to: Incarnation,
+    /// Digest of the policy asset that `to` was made with. `None`: there was none.
+    policy_digest: Option<Digest>,
+}
+
+impl Intent {
+    /// Makes the two incarnations of a stored change beside the newest real one.
+    ///
+    /// # Errors
+    /// When a stored asset cannot be read.
+    pub(crate) fn of(stored: &Stored, latest: &Incarnation) -> Result<Self, BoxError> {
+        let key = stored.rollout.policy.clone();
+        let policy = stored.record.change.policy.id.clone();
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        for (_, target) in &stored.targets {
+            before.push(renamed(&key, &Asset::try_from(target.before.as_str())?)?);
+            after.push(renamed(&key, &Asset::try_from(target.after.as_str())?)?);
+        }
+        before.extend(policy_asset(&key, latest.asset(&policy).as_ref())?);
+        let base = stored.record.base;
+        let from = made(latest, base, before, &[]);
+        let to = made(&from, stored.rollout.to, after, &[]);
+        Ok(Self {
+            policy_digest: latest.asset(&policy).map(|asset| asset.digest()),
+            key,
+            policy,
+            from,
+            to,
+        })
+    }
+
+    /// The content of an asset with all fields set, or as it was.
+    pub(crate) fn content(&self, asset: &AssetId, is_set: bool) -> Option<Digest> {
+        let of = if is_set { &self.to } else { &self.from };
+        of.asset(asset).map(|asset| asset.digest())
+    }
+
+    /// Whether a pin stands for the fields as they were.
+    pub(crate) fn is_back(&self, pin: Pin) -> bool {
+        pin.is_at(self.from.no())
+    }
+
+    /// Takes in the policy of a newer incarnation. Returns the incarnation for the kernel, if it has changed.
+    pub(crate) fn took(&mut self, latest: &Incarnation) -> Option<Incarnation> {
+        let policy = latest.asset(&self.policy);
+        let digest = policy.as_ref().map(|asset| asset.digest());
+        if digest == self.policy_digest {
+            return None;
+        }
+        self.policy_digest = digest;
+        // A policy that cannot be read is like one that is gone: the kernel says so.
+        let there = policy_asset(&self.key, policy.as_ref()).unwrap_or_default();
+        let gone: Vec<AssetId> = there
+            .is_none()
+            .then(|| self.key.clone())
+            .into_iter()
+            .collect();
+        self.to = made(
+            &self.to,
+            self.to.no().next(),
+            there.into_iter().collect(),
+            &gone,
+        );
+        Some(self.to.clone())
+    }
+
+    /// Lets a target leave the change. Returns the incarnation for the kernel.
+    pub(crate) fn leaves(&mut self, asset: &AssetId) -> Incarnation {
+        let there = self.to.asset(asset);
+        // Without a policy it would still belong to the group by its head.
+        let other = there.and_then(|there| renamed(&self.policy, &there).ok());
+        let other: Vec<Asset> = other.into_iter().collect();
+        self.to = made(&self.to, self.to.no().next(), other, &[]);
+        self.to.clone()
+    }
+
+    /// The stored data as the kernel takes it over.
+    pub(crate) fn recovered(&self, stored: &Stored) -> Recovered {
+        let mut recovered = Recovered::nothing(self.key.clone(), self.to.clone(), Vec::new());
+        recovered.head = Some(GroupHead::At(self.from.clone()));
+        recovered.newest = Some(stored.rollout.clone());
+        recovered.to = Some(self.to.clone());
+        recovered.rolling = stored.targets.iter().map(|(id, _)| id.clone()).collect();
+        recovered.rows.clone_from(&stored.rows);
+        let standing = |(asset, row): &(AssetId, TargetRecord)| {
+            let standing = self.standing(asset, self.pin_by(row), row.updated_at.is_some());
+            (asset.clone(), standing)
+        };
+        recovered.pins = stored.rows.iter().map(standing).collect();
+        recovered
+    }
+
+    /// The pin that the record of a target stands for.
+    pub(crate) fn pin_by(&self, row: &TargetRecord) -> Pin {
+        match row.back_at {
+            None => Pin::At(self.to.no(), Cause::Intent),
+            Some(_) => Pin::At(self.from.no(), Cause::Rollback),
+        }
+    }
+
+    /// The standing of a target at a pin, as its last look found it.
+    pub(crate) fn standing(&self, asset: &AssetId, pin: Pin, is_updated: bool) -> Standing {
+        let since = self.from.header().sealed_at;
+        let state = match is_updated && !pin.is_at(self.from.no()) {
+            true => SyncState::InSync { since },
+            false => SyncState::out_of_sync(since),
+        };
+        Standing::at(pin, self.content(asset, !pin.is_at(self.from.no())), state)
+    }
+}
+
+fn made(on: &Incarnation, no: IncarnationNo, put: Vec<Asset>, gone: &[AssetId]) -> Incarnation {
+    let snapshot = on.snapshot().edit(no, put, gone);
+    let id = IncarnationId::new(on.id().partition.clone(), no);
+    let header = Header::new(id, None, &snapshot, on.header().sealed_at);
+    Incarnation::new(header, snapshot)
+}
+
+/// The target in the policy group with this key.
+fn renamed(key: &AssetId, asset: &Asset) -> Result<Asset, BoxError> {
+    let policy = AssetRef::to(key.clone());
+    let bare = asset.edit().without_addon::<RolloutPolicyRef>();
+    Ok(bare.addon(&RolloutPolicyRef { policy })?.build()?)
+}
+
+/// The policy under the key of the change. A change ends by itself, so its group follows nothing.
+fn policy_asset(key: &AssetId, policy: Option<&Asset>) -> Result<Option<Asset>, BoxError> {
+    let Some(policy) = policy else {
+        return Ok(None);
+    };
+    let policy = policy.payload::<RolloutPolicy>()?.update(Update::Pins);
+    Ok(Some(Asset::builder(key.clone()).payload(&policy)?.build()?))
+}

@@ -1,0 +1,225 @@
+//! The stored data of a change. The rollout of it, and the records of its targets, are stored as those of policy groups, with
+//! the key of the change in the place of the policy asset.
+
+use control_plane_store::{Error, Record, Store, Write, record};
+use jiff::Timestamp;
+use plugin_sdk::{BoxError, By, FieldEdit, Holder, RolloutId};
+use prodspec_model::{Asset, AssetId, IncarnationNo, PartitionId, SourceName, rollout::RollOut};
+use serde::{Deserialize, Serialize};
+
+use crate::record::{Rollout, State, TargetRecord, name};
+
+/// The key of the change with this name: the name under which its rollout is recorded and commanded.
+///
+/// # Errors
+/// When the name is not one of a change.
+pub(crate) fn key_of(name: &str) -> Result<AssetId, BoxError> {
+    Ok(AssetId::new(&format!("rollout/{name}"))?)
+}
+
+/// A change that has begun, for ever: its name is given once for each number.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RollOutRecord {
+    /// The change, as it was requested.
+    pub(crate) change: RollOut,
+    /// Which of the changes with this name it is, from 1.
+    pub(crate) number: u64,
+    /// The source whose fields it sets.
+    pub(crate) source: SourceName,
+    /// The person who began it, and the reason.
+    pub(crate) by: By,
+    /// Time at which it began.
+    pub(crate) at: Timestamp,
+    /// The incarnation that was in force then.
+    pub(crate) base: IncarnationNo,
+}
+
+impl Record for RollOutRecord {
+    const KIND: &'static str = "roll-out";
+}
+
+/// One target of a live change. Named by key and asset.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RollOutTarget {
+    /// The key of the change.
+    pub(crate) key: AssetId,
+    /// The fields that it sets for the target, with their values before and after.
+    pub(crate) edits: Vec<FieldEdit>,
+    /// Canonical JSON of the target before the change.
+    pub(crate) before: String,
+    /// Canonical JSON of the target with all fields of the change set.
+    pub(crate) after: String,
+}
+
+impl Record for RollOutTarget {
+    const KIND: &'static str = "roll-out-target";
+    const SAME: &'static [&'static str] = &["key"];
+}
+
+/// A change with all its stored data.
+#[derive(Debug, Clone)]
+pub(crate) struct Stored {
+    pub(crate) record: RollOutRecord,
+    pub(crate) rollout: Rollout,
+    pub(crate) targets: Vec<(AssetId, RollOutTarget)>,
+    pub(crate) rows: Vec<(AssetId, TargetRecord)>,
+}
+
+/// A target of a change that is going to begin.
+#[derive(Debug, Clone)]
+pub struct PlannedTarget {
+    /// The asset before the change.
+    pub before: Asset,
+    /// The asset with all fields of the change set.
+    pub after: Asset,
+    /// The fields that are set for it. Targets with the same field are updated together.
+    pub edits: Vec<FieldEdit>,
+}
+
+/// A change that was tried and may begin.
+#[derive(Debug, Clone)]
+pub struct Planned(Stored);
+
+impl Planned {
+    /// A change with these targets, to begin at the incarnation `base` as the change number `number` of its name.
+    ///
+    /// # Errors
+    /// When the name of the change is not one.
+    pub fn new(
+        (change, by): (RollOut, By),
+        (number, first): (u64, RolloutId),
+        (base, at): (IncarnationNo, Timestamp),
+        source: SourceName,
+        targets: Vec<PlannedTarget>,
+    ) -> Result<Self, BoxError> {
+        let key = key_of(&change.name)?;
+        let mut rollout = Rollout::new(first, key.clone(), Some(base), base.next(), at);
+        let many = targets.len();
+        rollout.note(at, format!("began with {many} targets"), Some(by.clone()));
+        if targets.is_empty() {
+            (rollout.state, rollout.ended_at) = (State::Completed, Some(at));
+        }
+        let stored = |target: PlannedTarget| {
+            let row = RollOutTarget {
+                key: key.clone(),
+                edits: target.edits,
+                before: target.before.canonical().to_owned(),
+                after: target.after.canonical().to_owned(),
+            };
+            (target.before.id(), row)
+        };
+        Ok(Self(Stored {
+            targets: targets.into_iter().map(stored).collect(),
+            rows: Vec::new(),
+            rollout,
+            record: RollOutRecord {
+                change,
+                number,
+                source,
+                by,
+                at,
+                base,
+            },
+        }))
+    }
+
+    /// The key of the change.
+    pub fn key(&self) -> &AssetId {
+        &self.0.rollout.policy
+    }
+
+    /// The program that holds the fields of the change.
+    pub fn holder(&self) -> Holder {
+        self.0.holder()
+    }
+
+    /// The records of the change. It begins when they are in the store, and the strategist knows it.
+    ///
+    /// # Errors
+    /// When a record is too large.
+    pub fn writes(&self, partition: &PartitionId) -> Result<Vec<Write>, Error> {
+        let Stored {
+            record,
+            rollout,
+            targets,
+            ..
+        } = &self.0;
+        let key = self.key();
+        let mut writes = vec![
+            record::put(partition, key.as_str(), record)?,
+            record::put(partition, &Rollout::name(key, rollout.id), rollout)?,
+        ];
+        for (asset, target) in targets {
+            writes.push(record::put(partition, &name(key, asset), target)?);
+        }
+        Ok(writes)
+    }
+
+    /// Number of targets that it updates.
+    pub fn len(&self) -> usize {
+        self.0.targets.len()
+    }
+
+    /// Whether all targets have the values already, so that the change has ended.
+    pub fn is_empty(&self) -> bool {
+        self.0.targets.is_empty()
+    }
+
+    pub(crate) fn into_stored(self) -> Stored {
+        self.0
+    }
+}
+
+/// The newest change with a name.
+#[derive(Debug, Clone)]
+pub struct Known {
+    /// The change, as it was requested.
+    pub change: RollOut,
+    /// Which of the changes with this name it is, from 1.
+    pub number: u64,
+    /// The newest rollout of the change.
+    pub rollout: Rollout,
+}
+
+impl Known {
+    /// Reads the newest change with a name. `None`: no change has had the name.
+    ///
+    /// # Errors
+    /// When the name is not one of a change, or the store cannot be read.
+    pub async fn of(
+        store: &(impl Store + ?Sized),
+        partition: &PartitionId,
+        name: &str,
+    ) -> Result<Option<Self>, BoxError> {
+        let key = key_of(name)?;
+        let all = record::load_all::<RollOutRecord>(store, partition).await?;
+        let found = all.into_iter().find(|(name, _)| *name == key.as_str());
+        let Some((_, stored)) = found else {
+            return Ok(None);
+        };
+        let rollouts = record::load_all::<Rollout>(store, partition).await?;
+        let rollouts = rollouts.into_iter().map(|(_, stored)| stored.value);
+        let ours = rollouts.filter(|rollout| rollout.policy == key);
+        let newest = ours.max_by_key(|rollout| rollout.id);
+        let rollout = newest.ok_or("the rollout of a change is not in the store")?;
+        Ok(Some(Self {
+            change: stored.value.change,
+            number: stored.value.number,
+            rollout,
+        }))
+    }
+}
+
+impl Stored {
+    /// The program that holds the fields of the change.
+    pub(crate) fn holder(&self) -> Holder {
+        self.record.holder(&self.rollout.policy)
+    }
+}
+
+impl RollOutRecord {
+    /// The program that holds the fields of the change with this key.
+    pub(crate) fn holder(&self, key: &AssetId) -> Holder {
+        format!("{key}#{}", self.number).into()
+    }
+}

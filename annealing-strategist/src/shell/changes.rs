@@ -1,0 +1,104 @@
+//! The live changes of a partition, with the kernels of their rollouts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::channel::mpsc::UnboundedSender;
+use plugin_sdk::{
+    ChangeId, Holder, Mono, plugin,
+    port::{Made, WaitNo},
+};
+use prodspec_model::{AssetId, Incarnation};
+
+use super::{Input, kernels::Kernels, waiting::Waiting};
+use crate::{
+    change::{self, Fields, Intent},
+    group::policy_of,
+    kernel::Kernel,
+};
+
+/// All live changes, and those that have ended under this ownership.
+#[derive(Default)]
+pub(super) struct Changes {
+    pub(super) kernels: Kernels,
+    pub(super) all: BTreeMap<AssetId, Change>,
+    /// The calls that wait for production, by the number of the wait.
+    pub(super) waits: BTreeMap<WaitNo, (AssetId, u64)>,
+    next_wait: u64,
+    /// Where notices of durable steps go. `None`: a rehearsal, which has no changes.
+    pub(super) sender: Option<UnboundedSender<Input>>,
+    /// Callers that wait for the end of a change.
+    pub(super) waiting: Waiting,
+    pub(super) calls: Vec<(AssetId, change::Call)>,
+    /// Assets to follow from now on.
+    pub(super) follow: Vec<AssetId>,
+}
+
+pub(super) struct Change {
+    pub(super) holder: Holder,
+    pub(super) intent: Intent,
+    pub(super) fields: Fields,
+    pub(super) has_ended: bool,
+}
+
+/// The answer to a call about fields.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// An edit of this id was made, or was not.
+    Edited(u64, ChangeId, Result<Made, plugin::Error>),
+    /// The fields of an edit of this id that do not have their values.
+    Looked(u64, ChangeId, Result<Vec<String>, plugin::Error>),
+}
+
+impl Changes {
+    /// Whether the change with this key has ended.
+    pub(super) fn has_ended(&self, key: &AssetId) -> bool {
+        self.all.get(key).is_some_and(|change| change.has_ended)
+    }
+
+    /// Whether there is a change with this key.
+    pub(super) fn has(&self, key: &AssetId) -> bool {
+        self.all.contains_key(key)
+    }
+
+    /// Gives a number to the wait of a call.
+    pub(super) fn wait(&mut self, key: &AssetId, call: u64) -> WaitNo {
+        self.next_wait += 1;
+        let wait = WaitNo(self.next_wait);
+        self.waits.insert(wait, (key.clone(), call));
+        wait
+    }
+
+    pub(super) fn next_wake(&self) -> Option<Mono> {
+        let kernels = self.kernels.values().filter_map(Kernel::next_wake);
+        let fields = self.all.values().filter_map(|it| it.fields.next_wake());
+        kernels.chain(fields).min()
+    }
+
+    /// R102: another live change that was the last to move one of these targets of the change `key`. Of an unhealthy asset that
+    /// one is condemned, and the others hold until they are judged anew.
+    pub(super) fn last_mover<'a>(
+        &self,
+        key: &AssetId,
+        mut targets: impl Iterator<Item = &'a AssetId>,
+    ) -> Option<AssetId> {
+        let own = &self.all.get(key)?.fields;
+        let live = || self.all.iter().filter(|(_, change)| !change.has_ended);
+        targets.find_map(|asset| {
+            let ours = own.moved_at(asset)?;
+            let later = |(_, change): &(&AssetId, &Change)| {
+                let theirs = change.fields.moved_at(asset);
+                theirs.is_some_and(|theirs| theirs > ours)
+            };
+            let others = live().filter(|(other, _)| *other != key);
+            others.filter(later).map(|(other, _)| other.clone()).next()
+        })
+    }
+
+    /// The policy groups whose assets live changes have as targets.
+    pub(super) fn groups(&self, latest: &Incarnation) -> BTreeSet<AssetId> {
+        let live = self.all.values().filter(|change| !change.has_ended);
+        let targets = live.flat_map(|change| change.fields.targets());
+        let assets = targets.filter_map(|id| latest.asset(id));
+        assets.filter_map(|asset| policy_of(&asset)).collect()
+    }
+}

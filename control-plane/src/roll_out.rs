@@ -1,0 +1,359 @@
+//! Changes: fields of sources that are set for some assets, step by step, at the pace of a policy.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use annealing_strategist::{
+    AskError, Rollout, State,
+    change::{Known, Planned, PlannedTarget},
+};
+use control_plane_runtime::Runtime;
+use plugin_sdk::{BoxError, By, FieldEdit, FieldPath, Reading, RolloutId};
+use prodspec_model::{
+    Asset, AssetId, Incarnation, IncarnationNo, SourceName,
+    addons::RolloutPolicyRef,
+    rollout::{RollOut, RolloutPolicy, Update},
+};
+
+use crate::{
+    SourceEdit,
+    desk::{self, Desk},
+    handle::{Error, Handle},
+};
+
+/// A change that has begun.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RollingOut {
+    /// The key of the change, for commands and questions about its rollout.
+    pub key: AssetId,
+    /// Number of targets that it updates. 0: all of them have the values already, and it has ended.
+    pub targets: usize,
+}
+
+/// The reason why a change did not begin. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RollOutRefused {
+    /// The name is not one, or the change sets no field.
+    #[error("{0}")]
+    Malformed(String),
+    /// The name was used before, for another change.
+    #[error(
+        "the name `{0}` was used for a change of other content; give this one a name of its own"
+    )]
+    NameUsed(String),
+    /// There is no such policy.
+    #[error("there is no rollout policy `{0}`; name the id of a policy asset")]
+    NoPolicy(AssetId),
+    /// No asset matches the filter.
+    #[error("no asset matches the filter of the change; widen it")]
+    NoTarget,
+    /// A target is not of a group that is updated by edits.
+    #[error(
+        "`{asset}` {why}; changes are for assets of policy groups that are updated by edits: set `update: edits` in the policy, and wait until it takes hold"
+    )]
+    NotByEdits {
+        /// The target that cannot be updated.
+        asset: AssetId,
+        /// Its group, and how that is updated.
+        why: String,
+    },
+    /// The field of a target is not known.
+    #[error(
+        "it is not known from which entry of a source `{0}` is made; give its generator a provenance"
+    )]
+    NoEntry(AssetId),
+    /// The targets are made from several sources.
+    #[error("`{0}` and `{1}` are made from two sources; make one change for each source")]
+    TwoSources(AssetId, AssetId),
+    /// The field cannot be set.
+    #[error("the field `{path}` of `{asset}` cannot be set: {why}")]
+    Field {
+        /// The target that cannot be updated.
+        asset: AssetId,
+        /// The field, in its document.
+        path: FieldPath,
+        /// The reason, for the person.
+        why: String,
+    },
+    /// The content of a target does not depend on its field.
+    #[error(
+        "the content of `{0}` does not change by the fields of the change; name fields that its generator reads"
+    )]
+    Unaffected(AssetId),
+}
+
+/// The fields of the targets, as they are before the change.
+struct Sought {
+    source: SourceName,
+    /// The fields of each target that do not have their values yet.
+    fields: BTreeMap<AssetId, Vec<FieldEdit>>,
+}
+
+impl<R: Runtime> Handle<R> {
+    /// Begins a change: its fields are set for its targets, step by step, as its policy says. The change is tried as a whole
+    /// first, and all its fields are reserved for it. Requested again under the same name, it is the same change; one that was
+    /// rolled back or stopped for good begins anew.
+    ///
+    /// The rollout of the change takes the same commands as that of a policy group, with [`RollingOut::key`] in the place of the
+    /// policy asset.
+    ///
+    /// # Errors
+    /// [`RollOutRefused`] or [`EditRefused`](crate::EditRefused) with the first reason found: nothing was changed. If this process does not own the
+    /// partition.
+    pub async fn roll_out(&self, change: &RollOut, by: By) -> Result<RollingOut, Error> {
+        let known = known(self, &change.name).await?;
+        let (number, first) = match &known {
+            None => (1, RolloutId(1)),
+            Some(known) if known.change != *change => {
+                return Err(RollOutRefused::NameUsed(change.name.clone()).into());
+            }
+            Some(known) => match known.rollout.state {
+                State::RolledBack { .. } => (known.number + 1, RolloutId(known.rollout.id.0 + 1)),
+                _ => return begun(self, &known.rollout).await,
+            },
+        };
+        let latest = self.latest().await?;
+        let targets = targets(self, change, &latest).await?;
+        let sought = sought(self, change, &targets).await?;
+        let planned =
+            planned_change(self, change, by.clone(), (number, first), &latest, sought).await?;
+        let rolling = RollingOut {
+            key: planned.key().clone(),
+            targets: planned.len(),
+        };
+        if !planned.is_empty() {
+            self.rolling().await?.roll_out(planned).await?;
+        }
+        Ok(rolling)
+    }
+
+    /// Waits until a change has come to rest: it is complete, rolled back, or stopped and waits for a person. Returns its rollout
+    /// then.
+    ///
+    /// # Errors
+    /// If it is not over within `within`, there is no such change, or this process does not own the partition.
+    pub async fn wait_roll_out(&self, key: &AssetId, within: Duration) -> Result<Rollout, Error> {
+        let outcome = match self.wait_rollout(key, IncarnationNo(0), within).await {
+            Ok(outcome) => outcome.rollout,
+            // It ended under another ownership.
+            Err(Error::Rollout(AskError::Refused(refused))) => {
+                let newest = self.past_rollouts(key).await?.pop();
+                return newest.ok_or(Error::Rollout(AskError::Refused(refused)));
+            }
+            Err(error) => return Err(error),
+        };
+        match outcome {
+            Some(rollout) => Ok(rollout),
+            None => Err(RollOutRefused::NoTarget.into()),
+        }
+    }
+}
+
+async fn known<R: Runtime>(handle: &Handle<R>, name: &str) -> Result<Option<Known>, Error> {
+    let shared = &handle.shared;
+    let known = Known::of(&*shared.store, &shared.partition, name).await;
+    known.map_err(|error| malformed(&error))
+}
+
+async fn begun<R: Runtime>(handle: &Handle<R>, rollout: &Rollout) -> Result<RollingOut, Error> {
+    let views = handle.rollouts().await?;
+    let view = views.iter().find(|view| view.policy == rollout.policy);
+    Ok(RollingOut {
+        key: rollout.policy.clone(),
+        targets: view.map_or(0, |view| view.targets.len()),
+    })
+}
+
+/// The assets that a change is for.
+async fn targets<R: Runtime>(
+    handle: &Handle<R>,
+    change: &RollOut,
+    latest: &Incarnation,
+) -> Result<Vec<Asset>, Error> {
+    if change.set.is_empty() {
+        let why = "the change sets no field; add one with `.set(...)`";
+        return Err(RollOutRefused::Malformed(why.to_owned()).into());
+    }
+    let policy = latest.asset(&change.policy.id);
+    if policy.is_none_or(|asset| asset.payload::<RolloutPolicy>().is_err()) {
+        return Err(RollOutRefused::NoPolicy(change.policy.id.clone()).into());
+    }
+    let targets: Vec<Asset> = change.on.find(latest.snapshot()).collect();
+    if targets.is_empty() {
+        return Err(RollOutRefused::NoTarget.into());
+    }
+    let views = handle.rollouts().await?;
+    let by_edits: BTreeSet<&AssetId> = views
+        .iter()
+        .filter(|view| view.update == Update::Edits)
+        .map(|view| &view.policy)
+        .collect();
+    for target in &targets {
+        let why = match policy_of(target) {
+            Some(policy) if by_edits.contains(&policy) => continue,
+            Some(policy) => {
+                format!("is of the group of `{policy}`, which is updated by pins now")
+            }
+            None => "is of no policy group".to_owned(),
+        };
+        let asset = target.id();
+        return Err(RollOutRefused::NotByEdits { asset, why }.into());
+    }
+    Ok(targets)
+}
+
+/// Finds the fields of the targets in their source, by where they are made from today.
+async fn sought<R: Runtime>(
+    handle: &Handle<R>,
+    change: &RollOut,
+    targets: &[Asset],
+) -> Result<Sought, Error> {
+    let generation = handle.generation().await?;
+    let mut entries: Vec<(AssetId, SourceName, String, FieldPath)> = Vec::new();
+    for target in targets {
+        let id = target.id();
+        let trace = generation.trace(&id).await;
+        let from = trace.map(|trace| trace.provenance);
+        let from = from.filter(|from| !from.source.is_empty() && !from.document.is_empty());
+        let from = from.ok_or_else(|| RollOutRefused::NoEntry(id.clone()))?;
+        let path = from.path.parse();
+        let path = path.map_err(|_| RollOutRefused::NoEntry(id.clone()))?;
+        let source = SourceName(from.source.as_str().into());
+        if let Some((other, ..)) = entries.first().filter(|(_, at, ..)| *at != source) {
+            return Err(RollOutRefused::TwoSources(other.clone(), id).into());
+        }
+        entries.push((id, source, from.document, path));
+    }
+    let Some((_, source, ..)) = entries.first().cloned() else {
+        return Err(RollOutRefused::NoTarget.into());
+    };
+    let reading = handle.read_source(&source.0).await?;
+    let mut fields: BTreeMap<AssetId, Vec<FieldEdit>> = BTreeMap::new();
+    for (asset, _, document, entry) in entries {
+        let edits = edits_of(change, &reading, (&asset, &document, &entry))?;
+        if !edits.is_empty() {
+            fields.insert(asset, edits);
+        }
+    }
+    Ok(Sought { source, fields })
+}
+
+/// Tries the whole change, and reserves its fields in one commit with its records.
+async fn planned_change<R: Runtime>(
+    handle: &Handle<R>,
+    change: &RollOut,
+    by: By,
+    number: (u64, RolloutId),
+    latest: &Incarnation,
+    sought: Sought,
+) -> Result<Planned, Error> {
+    let desk: std::sync::Arc<Desk<R>> = handle.desk().await?;
+    let Sought { source, fields } = sought;
+    let plan = |targets| {
+        let at = (latest.no(), handle.shared.runtime.now().wall);
+        let planned = Planned::new(
+            (change.clone(), by.clone()),
+            number,
+            at,
+            source.clone(),
+            targets,
+        );
+        planned.map_err(|error| malformed(&error))
+    };
+    let empty = plan(Vec::new())?;
+    let distinct: BTreeMap<String, &FieldEdit> = fields
+        .values()
+        .flatten()
+        .map(|edit| (format!("{} {}", edit.document, edit.path), edit))
+        .collect();
+    let edit = SourceEdit::new(&source.0, by.clone())
+        .fields(distinct.into_values().cloned())
+        .held_by(empty.holder())
+        .blast_radius(usize::MAX)
+        .only(fields.keys().cloned().collect());
+    let mut targets = Vec::new();
+    if !fields.is_empty() {
+        let changes = desk.attempt_alone(&edit).await?;
+        let mut changes: BTreeMap<AssetId, _> =
+            changes.into_iter().map(|it| (it.id(), it)).collect();
+        for (asset, edits) in fields {
+            let content = changes
+                .remove(&asset)
+                .and_then(|it| it.before.zip(it.after));
+            let (before, after) = content.ok_or(RollOutRefused::Unaffected(asset.clone()))?;
+            if policy_of(&before) != policy_of(&after) {
+                let why = "would leave its policy group by the change".to_owned();
+                return Err(RollOutRefused::NotByEdits { asset, why }.into());
+            }
+            targets.push(PlannedTarget {
+                before,
+                after,
+                edits,
+            });
+        }
+    }
+    let planned = plan(targets)?;
+    let writes = planned.writes(&handle.shared.partition)?;
+    desk.reserve(&edit, writes).await?;
+    Ok(planned)
+}
+
+/// The edits that give the fields of a target their values. Fields that have them are left out.
+fn edits_of(
+    change: &RollOut,
+    reading: &Reading,
+    (asset, document, entry): (&AssetId, &str, &FieldPath),
+) -> Result<Vec<FieldEdit>, RollOutRefused> {
+    let mut edits = Vec::new();
+    for (field, to) in &change.set {
+        let refused = |path: &FieldPath, why: &str| RollOutRefused::Field {
+            asset: asset.clone(),
+            path: path.clone(),
+            why: why.to_owned(),
+        };
+        let relative: FieldPath = field.parse().map_err(|error| {
+            RollOutRefused::Malformed(format!("`{field}` is not a field: {error}"))
+        })?;
+        let path = entry.clone().join(&relative);
+        let mut edit = FieldEdit::add(document, path.clone(), to.clone());
+        let ambiguous = |_| {
+            refused(
+                &path,
+                "several items of a list have the name by which it is found",
+            )
+        };
+        edit.was = desk::value(reading, &edit).map_err(ambiguous)?;
+        if edit.was.is_none() {
+            let parent = path
+                .split_last()
+                .map(|(parent, _)| parent)
+                .unwrap_or_default();
+            let above = FieldEdit::add(document, parent, to.clone());
+            let there = desk::value(reading, &above).ok().flatten();
+            if !there.is_some_and(|there| there.is_object()) {
+                return Err(refused(
+                    &path,
+                    "the entry that would have it is not there; add that first",
+                ));
+            }
+        }
+        if edit.was.as_ref() != Some(to) {
+            edits.push(edit);
+        }
+    }
+    Ok(edits)
+}
+
+/// The policy asset of the group of an asset.
+fn policy_of(asset: &Asset) -> Option<AssetId> {
+    let group = asset.addon::<RolloutPolicyRef>().ok().flatten();
+    group.map(|group| group.policy.id)
+}
+
+fn malformed(error: &BoxError) -> Error {
+    RollOutRefused::Malformed(error.to_string()).into()
+}
