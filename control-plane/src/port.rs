@@ -10,7 +10,7 @@ use annealing_enforcer::Handle as Enforcer;
 use async_trait::async_trait;
 use control_plane_runtime::Runtime;
 use plugin_sdk::{
-    BoxError, By, ChangeId, Edits, Holder, Problems,
+    BoxError, By, ChangeId, Edits, Holder, Problems, Reading,
     operation::SourceEdit as Edit,
     plugin,
     port::{HeldEdit, Made, SettleReply, SettleRequest, WaitNo},
@@ -195,14 +195,13 @@ impl<R: Runtime> Port<R> {
         let unread = |problems: Problems| plugin::Error::throttled(problems.to_string(), AGAIN);
         let reading = reading.map_err(unread)?;
         let mut fitting = Fitting::default();
-        for edit in &prepared.edits {
-            let now = desk::value(&reading, &edit.edit);
-            let of = match now {
-                Ok(now) if now == edit.edit.to => &mut fitting.done,
-                Ok(now) if now == edit.edit.was => &mut fitting.fit,
-                _ => &mut fitting.left,
-            };
-            of.push(edit);
+        let mut edits = prepared.edits.as_slice();
+        let mut units = prepared.units.iter();
+        while !edits.is_empty() {
+            let many = units.next().map_or(1, |many| (*many).clamp(1, edits.len()));
+            let (unit, rest) = edits.split_at(many);
+            fitting.add(&reading, unit);
+            edits = rest;
         }
         Ok(fitting)
     }
@@ -217,6 +216,28 @@ struct Fitting<'e> {
     left: Vec<&'e Edit>,
     /// The new values.
     done: Vec<&'e Edit>,
+}
+
+impl<'e> Fitting<'e> {
+    /// Adds edits that are made together or not at all.
+    fn add(&mut self, reading: &Reading, unit: &'e [Edit]) {
+        let mut one = Fitting::default();
+        for edit in unit {
+            let now = desk::value(reading, &edit.edit);
+            let of = match now {
+                Ok(now) if now == edit.edit.to => &mut one.done,
+                Ok(now) if now == edit.edit.was => &mut one.fit,
+                _ => &mut one.left,
+            };
+            of.push(edit);
+        }
+        if !one.left.is_empty() {
+            one.left.append(&mut one.fit);
+        }
+        self.fit.extend(one.fit);
+        self.left.extend(one.left);
+        self.done.extend(one.done);
+    }
 }
 
 /// The id under which some edits of a step are made. Which fields fit depends on the source, so each selection of them is a

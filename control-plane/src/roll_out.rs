@@ -10,6 +10,8 @@ use annealing_strategist::{
     change::{Known, Planned, PlannedTarget},
 };
 use control_plane_runtime::Runtime;
+use control_plane_store::Batch;
+use futures::channel::oneshot;
 use plugin_sdk::{BoxError, By, FieldEdit, FieldPath, Reading, RolloutId};
 use prodspec_model::{
     Asset, AssetId, Incarnation, IncarnationNo, SourceName,
@@ -18,8 +20,7 @@ use prodspec_model::{
 };
 
 use crate::{
-    SourceEdit,
-    desk::{self, Desk},
+    SourceEdit, desk,
     handle::{Error, Handle},
 };
 
@@ -45,6 +46,9 @@ pub enum RollOutRefused {
         "the name `{0}` was used for a change of other content; give this one a name of its own"
     )]
     NameUsed(String),
+    /// The change has begun, and its rollout is not known yet.
+    #[error("`{0}` is about to begin; ask again in some seconds")]
+    Begins(AssetId),
     /// There is no such policy.
     #[error("there is no rollout policy `{0}`; name the id of a policy asset")]
     NoPolicy(AssetId),
@@ -105,7 +109,7 @@ impl<R: Runtime> Handle<R> {
     /// [`RollOutRefused`] or [`EditRefused`](crate::EditRefused) with the first reason found: nothing was changed. If this process does not own the
     /// partition.
     pub async fn roll_out(&self, change: &RollOut, by: By) -> Result<RollingOut, Error> {
-        let known = known(self, &change.name).await?;
+        let known = newest(self, &change.name).await?;
         let (number, first) = match &known {
             None => (1, RolloutId(1)),
             Some(known) if known.change != *change => {
@@ -119,16 +123,45 @@ impl<R: Runtime> Handle<R> {
         let latest = self.latest().await?;
         let targets = targets(self, change, &latest).await?;
         let sought = sought(self, change, &targets).await?;
-        let planned =
-            planned_change(self, change, by.clone(), (number, first), &latest, sought).await?;
+        let plan = (number, first, known.as_ref());
+        let planned = planned_change(self, change, by.clone(), plan, &latest, sought).await?;
         let rolling = RollingOut {
-            key: planned.key().clone(),
-            targets: planned.len(),
+            key: planned.0.key().clone(),
+            targets: planned.0.len(),
         };
-        if !planned.is_empty() {
-            self.rolling().await?.roll_out(planned).await?;
+        match self.begin(planned).await {
+            Ok(()) => Ok(rolling),
+            // The same change may have begun meanwhile.
+            Err(error) => match known_as(self, change, number).await? {
+                Some(rollout) => begun(self, &rollout).await,
+                None => Err(error),
+            },
         }
-        Ok(rolling)
+    }
+
+    /// Reserves the fields of a change, and begins it, both or nothing: also if the caller has gone meanwhile.
+    async fn begin(
+        &self,
+        (planned, edit, batch): (Planned, SourceEdit, Batch),
+    ) -> Result<(), Error> {
+        let (desk, rolling) = (self.desk().await?, self.rolling().await?);
+        let (sender, answer) = oneshot::channel();
+        let task = async move {
+            let begin = async {
+                desk.reserve(&edit, batch).await?;
+                if !planned.is_empty() {
+                    rolling.roll_out(planned).await?;
+                }
+                Ok::<(), Error>(())
+            };
+            // The caller may have gone.
+            let _ = sender.send(begin.await);
+        };
+        self.shared.runtime.spawn(Box::pin(task));
+        match answer.await {
+            Ok(answer) => answer,
+            Err(_) => Err(self.not_owner().await?),
+        }
     }
 
     /// Waits until a change has come to rest: it is complete, rolled back, or stopped and waits for a person. Returns its rollout
@@ -142,7 +175,8 @@ impl<R: Runtime> Handle<R> {
             // It ended under another ownership.
             Err(Error::Rollout(AskError::Refused(refused))) => {
                 let newest = self.past_rollouts(key).await?.pop();
-                return newest.ok_or(Error::Rollout(AskError::Refused(refused)));
+                let ended = newest.filter(|rollout| rollout.state.has_ended());
+                return ended.ok_or(Error::Rollout(AskError::Refused(refused)));
             }
             Err(error) => return Err(error),
         };
@@ -153,18 +187,34 @@ impl<R: Runtime> Handle<R> {
     }
 }
 
-async fn known<R: Runtime>(handle: &Handle<R>, name: &str) -> Result<Option<Known>, Error> {
+async fn newest<R: Runtime>(handle: &Handle<R>, name: &str) -> Result<Option<Known>, Error> {
     let shared = &handle.shared;
     let known = Known::of(&*shared.store, &shared.partition, name).await;
     known.map_err(|error| malformed(&error))
 }
 
+/// The rollout of a change, if it has begun as number `number` of its name.
+async fn known_as<R: Runtime>(
+    handle: &Handle<R>,
+    change: &RollOut,
+    number: u64,
+) -> Result<Option<Rollout>, Error> {
+    let known = newest(handle, &change.name).await?;
+    let same = known.filter(|known| known.change == *change && known.number == number);
+    Ok(same.map(|known| known.rollout))
+}
+
 async fn begun<R: Runtime>(handle: &Handle<R>, rollout: &Rollout) -> Result<RollingOut, Error> {
     let views = handle.rollouts().await?;
     let view = views.iter().find(|view| view.policy == rollout.policy);
+    let targets = match view {
+        Some(view) => view.targets.len(),
+        None if rollout.state.has_ended() => 0,
+        None => return Err(RollOutRefused::Begins(rollout.policy.clone()).into()),
+    };
     Ok(RollingOut {
         key: rollout.policy.clone(),
-        targets: view.map_or(0, |view| view.targets.len()),
+        targets,
     })
 }
 
@@ -242,22 +292,22 @@ async fn sought<R: Runtime>(
     Ok(Sought { source, fields })
 }
 
-/// Tries the whole change, and reserves its fields in one commit with its records.
+/// Tries the whole change. Returns it with the edit of all its fields, and the commit of its records.
 async fn planned_change<R: Runtime>(
     handle: &Handle<R>,
     change: &RollOut,
     by: By,
-    number: (u64, RolloutId),
+    (number, first, known): (u64, RolloutId, Option<&Known>),
     latest: &Incarnation,
     sought: Sought,
-) -> Result<Planned, Error> {
-    let desk: std::sync::Arc<Desk<R>> = handle.desk().await?;
+) -> Result<(Planned, SourceEdit, Batch), Error> {
+    let desk = handle.desk().await?;
     let Sought { source, fields } = sought;
     let plan = |targets| {
         let at = (latest.no(), handle.shared.runtime.now().wall);
         let planned = Planned::new(
             (change.clone(), by.clone()),
-            number,
+            (number, first),
             at,
             source.clone(),
             targets,
@@ -297,9 +347,8 @@ async fn planned_change<R: Runtime>(
         }
     }
     let planned = plan(targets)?;
-    let writes = planned.writes(&handle.shared.partition)?;
-    desk.reserve(&edit, writes).await?;
-    Ok(planned)
+    let batch = planned.batch(&handle.shared.partition, known)?;
+    Ok((planned, edit, batch))
 }
 
 /// The edits that give the fields of a target their values. Fields that have them are left out.

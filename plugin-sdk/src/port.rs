@@ -72,6 +72,9 @@ pub struct HeldEdit {
     /// Whether fields that do not have their expected values are left alone, instead of refusing the whole edit: so are
     /// fields restored.
     pub lenient: bool,
+    /// The numbers of edits that are made together or not at all, if it is lenient: of the first ones, of the next ones, and so
+    /// on. Empty: each for itself.
+    pub units: Vec<usize>,
     /// Maximum number of assets that it may change. `None`: 100.
     pub blast_radius: Option<u32>,
     /// Whether it may turn assets down.
@@ -90,6 +93,7 @@ impl HeldEdit {
             edits: Vec::new(),
             pauses: Vec::new(),
             lenient: false,
+            units: Vec::new(),
             blast_radius: None,
             turndown: false,
             only: None,

@@ -83,13 +83,16 @@ impl Fields {
             };
             unit.assets.insert(asset.clone(), Some(intent.pin_by(row)));
             unit.stage = match (row.updated_at, row.back_at) {
-                (Some(_), None) if unit.stage == Stage::Rest => Stage::Settled,
+                (Some(_), None) if matches!(unit.stage, Stage::Rest | Stage::Settled) => {
+                    Stage::Settled
+                }
                 _ => Stage::Due {
                     at: now,
                     alone: false,
                 },
             };
-            unit.moves = row.rollout.0;
+            // Never less than any number that the last owner has used.
+            unit.moves = 2 * row.rollout.0 - u64::from(row.back_at.is_none());
             let moved = row.back_at.unwrap_or(row.moved_at);
             unit.moved_at = stored.rollout.started_at.checked_add(moved).ok();
         }
@@ -152,7 +155,7 @@ impl Fields {
                 unit.moves += 1;
                 unit.moved_at = Some(now.wall);
                 for contents in unit.contents.values_mut() {
-                    contents.before = contents.last;
+                    contents.before = contents.standing.as_ref().and_then(|it| it.content);
                 }
             }
             let standing = unit.standing(intent, now.wall, asset);
@@ -218,6 +221,9 @@ impl Fields {
         let mut is_back = false;
         for unit in units.iter().filter_map(|no| self.units.get(*no)) {
             let back = unit.is_back(intent) == Some(true);
+            if !back {
+                edit.units.push(unit.edits.len());
+            }
             let edits = unit.edits.iter().map(|edit| SourceEdit {
                 source: self.source.clone(),
                 edit: directed(edit, back),
@@ -237,13 +243,7 @@ impl Fields {
     fn change_id(&self, unit: usize) -> ChangeId {
         let moves = self.units.get(unit).map_or(0, |unit| unit.moves);
         let text = format!("{} {unit} {moves}", self.holder);
-        let digest = Digest::of(text.as_bytes());
-        let number = digest
-            .0
-            .iter()
-            .take(16)
-            .fold(0, |number, byte| (number << 8) | u128::from(*byte));
-        number.into()
+        number(Digest::of(text.as_bytes())).into()
     }
 
     fn unit(&mut self, asset: &AssetId) -> Option<&mut Unit> {
@@ -289,6 +289,8 @@ impl Fields {
         if let Some(no) = self.units.iter().position(looks) {
             match answer {
                 Ok(left_alone) => {
+                    // The wait is for an edit that is not known: the doubt about the known one would end it at once.
+                    let edit = other_id(&edit, call);
                     let made = Made {
                         left_alone,
                         ..Made::default()
@@ -328,6 +330,13 @@ impl Fields {
         };
         out.calls.push(Call::Settle(self.calls, request));
         self.report(now, intent, no, out);
+        // Reports from before the answer may have come with the edit.
+        let unit = &self.units[no];
+        let last = unit.contents.iter();
+        let last = last.filter_map(|(asset, it)| Some((asset.clone(), it.standing.clone()?)));
+        for (asset, standing) in last.collect::<Vec<_>>() {
+            self.stands(now, intent, &asset, &standing, out);
+        }
     }
 
     /// A refused edit is tried again alone, so that one unit does not hold up others. It waits until it can be made.
@@ -410,7 +419,7 @@ impl Fields {
         let pin = unit.assets.get(asset).copied().flatten();
         let contents = unit.contents.entry(asset.clone()).or_default();
         let known = contents.in_sync;
-        contents.last = standing.content;
+        contents.standing = Some(standing.clone());
         if standing.is_in_sync() {
             contents.in_sync = Some(standing.content);
         }
@@ -448,6 +457,9 @@ impl Fields {
             if unit.stage != Stage::Left && unit.assets.remove(asset).is_some() {
                 out.left.push(asset.clone());
             }
+            if unit.assets.is_empty() {
+                unit.stage = Stage::Left;
+            }
         }
     }
 
@@ -465,4 +477,15 @@ fn again(error: &plugin::Error) -> Duration {
         plugin::Error::Throttled { after, .. } => *after,
         _ => AGAIN,
     }
+}
+
+/// An id under which no edit was made.
+fn other_id(id: &ChangeId, call: u64) -> ChangeId {
+    let digest = Digest::of(format!("{} {call}", id.as_str()).as_bytes());
+    number(digest).into()
+}
+
+fn number(digest: Digest) -> u128 {
+    let bytes = digest.0.iter().take(16);
+    bytes.fold(0, |number, byte| (number << 8) | u128::from(*byte))
 }

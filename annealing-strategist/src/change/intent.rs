@@ -106,6 +106,14 @@ impl Intent {
         recovered.to = Some(self.to.clone());
         recovered.rolling = stored.targets.iter().map(|(id, _)| id.clone()).collect();
         recovered.rows.clone_from(&stored.rows);
+        // Those of earlier changes with the name do not count.
+        let mut quarantine = stored.quarantine.clone();
+        for (_, failed) in &mut quarantine {
+            let own = stored.rollout.id;
+            failed.failed.retain(|failed| failed.rollout == own);
+        }
+        quarantine.retain(|(_, failed)| !failed.failed.is_empty());
+        recovered.quarantine = quarantine;
         let standing = |(asset, row): &(AssetId, TargetRecord)| {
             let standing = self.standing(asset, self.pin_by(row), row.updated_at.is_some());
             (asset.clone(), standing)

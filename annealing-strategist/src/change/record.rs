@@ -1,13 +1,13 @@
 //! The stored data of a change. The rollout of it, and the records of its targets, are stored as those of policy groups, with
 //! the key of the change in the place of the policy asset.
 
-use control_plane_store::{Error, Record, Store, Write, record};
+use control_plane_store::{Batch, Error, Expect, Record, Store, Version, record};
 use jiff::Timestamp;
 use plugin_sdk::{BoxError, By, FieldEdit, Holder, RolloutId};
 use prodspec_model::{Asset, AssetId, IncarnationNo, PartitionId, SourceName, rollout::RollOut};
 use serde::{Deserialize, Serialize};
 
-use crate::record::{Rollout, State, TargetRecord, name};
+use crate::record::{Quarantined, Rollout, State, TargetRecord, name};
 
 /// The key of the change with this name: the name under which its rollout is recorded and commanded.
 ///
@@ -63,6 +63,7 @@ pub(crate) struct Stored {
     pub(crate) rollout: Rollout,
     pub(crate) targets: Vec<(AssetId, RollOutTarget)>,
     pub(crate) rows: Vec<(AssetId, TargetRecord)>,
+    pub(crate) quarantine: Vec<(AssetId, Quarantined)>,
 }
 
 /// A target of a change that is going to begin.
@@ -111,6 +112,7 @@ impl Planned {
         Ok(Self(Stored {
             targets: targets.into_iter().map(stored).collect(),
             rows: Vec::new(),
+            quarantine: Vec::new(),
             rollout,
             record: RollOutRecord {
                 change,
@@ -133,11 +135,12 @@ impl Planned {
         self.0.holder()
     }
 
-    /// The records of the change. It begins when they are in the store, and the strategist knows it.
+    /// The commit of the records of the change, which fails if another change has taken the name. The change begins when they
+    /// are in the store, and the strategist knows it. `known`: the newest change with the name before.
     ///
     /// # Errors
     /// When a record is too large.
-    pub fn writes(&self, partition: &PartitionId) -> Result<Vec<Write>, Error> {
+    pub fn batch(&self, partition: &PartitionId, known: Option<&Known>) -> Result<Batch, Error> {
         let Stored {
             record,
             rollout,
@@ -145,14 +148,20 @@ impl Planned {
             ..
         } = &self.0;
         let key = self.key();
-        let mut writes = vec![
-            record::put(partition, key.as_str(), record)?,
-            record::put(partition, &Rollout::name(key, rollout.id), rollout)?,
-        ];
+        let row = record::key(partition, RollOutRecord::KIND, key.as_str());
+        let expected = known.map_or(Expect::Absent, |known| Expect::At(known.version));
+        let mut batch = Batch::new()
+            .expect(row, expected)
+            .write(record::put(partition, key.as_str(), record)?)
+            .write(record::put(
+                partition,
+                &Rollout::name(key, rollout.id),
+                rollout,
+            )?);
         for (asset, target) in targets {
-            writes.push(record::put(partition, &name(key, asset), target)?);
+            batch = batch.write(record::put(partition, &name(key, asset), target)?);
         }
-        Ok(writes)
+        Ok(batch)
     }
 
     /// Number of targets that it updates.
@@ -179,6 +188,7 @@ pub struct Known {
     pub number: u64,
     /// The newest rollout of the change.
     pub rollout: Rollout,
+    version: Version,
 }
 
 impl Known {
@@ -206,6 +216,7 @@ impl Known {
             change: stored.value.change,
             number: stored.value.number,
             rollout,
+            version: stored.version,
         }))
     }
 }

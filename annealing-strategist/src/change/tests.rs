@@ -347,6 +347,57 @@ fn r101_next_owner_asks_again_for_edits_that_were_on_their_way() {
 }
 
 #[test]
+fn r103_next_owner_uses_no_id_of_an_edit_again() {
+    let mut rig = Rig::new();
+    let mut ids = std::collections::BTreeSet::new();
+    let (planned, latest) = planned();
+    for rollout in [1, 2] {
+        for back in [false, true] {
+            rig.out.calls.clear();
+            match back {
+                false => rig.forward(&["a"]),
+                true => rig.back(&["a"]),
+            };
+            let Call::Edit(call, edit) = rig.out.calls.remove(0) else {
+                panic!("no edit");
+            };
+            rig.edited(call, made(&[]));
+            let mut stored = planned.clone().into_stored();
+            let row = crate::record::TargetRecord {
+                policy: stored.rollout.policy.clone(),
+                rollout: RolloutId(rollout),
+                moved_at: Duration::ZERO,
+                updated_at: None,
+                order: 0,
+                was: Pin::Default,
+                back_at: back.then_some(Duration::ZERO),
+            };
+            stored.rows = vec![(id("a"), row)];
+            let intent = Intent::of(&stored, &latest).unwrap();
+            let mut next = Rig::new();
+            next.fields = Fields::of(&stored, &intent, next.now.mono);
+            next.fields.go_on(next.now, &next.intent, &mut next.out);
+            let Call::Edit(_, again) = next.out.calls.remove(0) else {
+                panic!("no edit");
+            };
+            assert_eq!(again.id, edit.id, "the same edit again");
+            assert!(ids.insert(edit.id), "an id of an earlier edit");
+        }
+    }
+}
+
+#[test]
+fn r101_unit_without_a_target_is_not_due() {
+    let mut rig = Rig::new();
+    let (edit, _) = rig.forward(&["a"]).call();
+    rig.edited(edit, Err(plugin::Error::transient("busy")));
+    assert!(rig.fields.next_wake().is_some());
+    rig.fields.gone(&[id("a")], &mut rig.out);
+    assert_eq!(rig.fields.next_wake(), None);
+    assert_eq!(rig.out.left, [id("a")]);
+}
+
+#[test]
 fn r5_old_and_new_versions_take_turns_on_records_of_changes() {
     let stored = planned().0.into_stored();
     // A reference has one field only.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use plugin_sdk::{FieldEdit, Mono, Pin, Standing, SyncState};
-use prodspec_model::{AssetId, Digest};
+use prodspec_model::{Asset, AssetId, Digest};
 
 use super::{intent::Intent, record::Stored};
 
@@ -24,9 +24,10 @@ pub(super) struct Unit {
 }
 
 /// The contents that a target had.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Contents {
-    pub(super) last: Option<Digest>,
+    /// The last report.
+    pub(super) standing: Option<Standing>,
     /// When the present move of its fields began.
     pub(super) before: Option<Digest>,
     pub(super) in_sync: Option<Option<Digest>>,
@@ -116,6 +117,12 @@ pub(super) fn units(stored: &Stored) -> (Vec<Unit>, BTreeMap<AssetId, usize>) {
             }
         }
         units[no].assets.insert(asset.clone(), None);
+        let before = Asset::try_from(target.before.as_str());
+        let contents = Contents {
+            before: before.ok().map(|asset| asset.digest()),
+            ..Contents::default()
+        };
+        units[no].contents.insert(asset.clone(), contents);
         of.insert(asset.clone(), no);
     }
     (units, of)

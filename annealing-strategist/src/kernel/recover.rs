@@ -37,7 +37,7 @@ impl Kernel {
             live: None,
             past: Past::new(newest),
             ties: recovered.ties,
-            has_changes: false,
+            has_changes: recovered.has_changes,
             calls: 0,
         };
         let went_by = recovered.newest.as_ref();

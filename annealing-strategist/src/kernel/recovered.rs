@@ -35,6 +35,8 @@ pub struct Recovered {
     pub pins: Vec<(AssetId, Standing)>,
     /// Assets that move together, beside those that edges tie.
     pub ties: Vec<Vec<AssetId>>,
+    /// Whether changes are live on assets of the group.
+    pub has_changes: bool,
 }
 
 impl Recovered {
@@ -53,6 +55,7 @@ impl Recovered {
             quarantine: Vec::new(),
             pins: Vec::new(),
             ties: Vec::new(),
+            has_changes: false,
         }
     }
 }

@@ -25,6 +25,9 @@ impl<R: Runtime> Groups<R> {
     /// # Errors
     /// When its stored data cannot be read.
     pub(super) fn begin_change(&mut self, stored: &Stored) -> Result<(), BoxError> {
+        if self.changes.is_live(&stored.rollout.policy) {
+            return Ok(());
+        }
         let now = self.strategist.runtime.now();
         let intent = Intent::of(stored, &self.latest)?;
         let fields = Fields::of(stored, &intent, now.mono);
@@ -47,6 +50,7 @@ impl<R: Runtime> Groups<R> {
         self.changes.kernels.insert(key.clone(), kernel);
         self.changes.all.insert(key.clone(), change);
         self.collect_change(&key, effects);
+        self.note_gone(&key);
         self.go_on_with(&key);
         self.note_changes();
         Ok(())
@@ -59,10 +63,7 @@ impl<R: Runtime> Groups<R> {
             Event::Judged {
                 answer: Ok(health), ..
             } if health.judgement == Judgement::Unhealthy => {
-                let Some(change) = self.changes.all.get(key) else {
-                    return;
-                };
-                if let Some(other) = self.changes.last_mover(key, change.fields.targets()) {
+                if let Some(other) = self.changes.last_mover(key) {
                     let why =
                         format!("unhealthy, and `{other}` was the last to change these assets");
                     let finding = Finding::new(Judgement::Unknown, why).validator("other changes");
@@ -72,8 +73,9 @@ impl<R: Runtime> Groups<R> {
             Event::Standings(standings) => {
                 for (asset, standing) in standings {
                     let unhealthy = matches!(standing.state, SyncState::Unhealthy { .. });
-                    let other = || self.changes.last_mover(key, std::iter::once(&*asset));
-                    if unhealthy && other().is_some() {
+                    let other = || self.changes.last_mover(key);
+                    let is_shared = || self.changes.is_shared(key, asset);
+                    if unhealthy && is_shared() && other().is_some() {
                         standing.state = SyncState::out_of_sync(self.strategist.runtime.now().wall);
                     }
                 }
@@ -173,15 +175,18 @@ impl<R: Runtime> Groups<R> {
         let Some(change) = self.changes.all.get_mut(key) else {
             return;
         };
+        let gone = Standing::at(Pin::Default, None, SyncState::InSync { since });
         let took = Event::Took {
             latest: change.intent.leaves(&asset),
             changed: vec![asset.clone()],
-            come: Vec::new(),
+            // In the same event: the kernel must not look for a newer rollout in between.
+            come: vec![(asset.clone(), gone)],
         };
         tracing::info!(partition = %self.strategist.partition, change = %key, %asset, "a person or another program has set a field of a change; the change leaves the asset alone from now on");
         self.step_change(key, took);
-        let gone = Standing::at(Pin::Default, None, SyncState::InSync { since });
-        self.step_change(key, Event::Standings(vec![(asset, gone)]));
+        if self.changes.sender.is_some() {
+            self.work.push(Work::Forget(key.clone(), vec![asset]));
+        }
     }
 
     pub(super) fn moved(&mut self, key: &AssetId, moves: &[(AssetId, Pin)]) {
@@ -226,12 +231,6 @@ impl<R: Runtime> Groups<R> {
             let Some(change) = self.changes.all.get_mut(&key) else {
                 continue;
             };
-            let gone: Vec<AssetId> = change
-                .fields
-                .targets()
-                .filter(|id| self.latest.asset(id).is_none())
-                .cloned()
-                .collect();
             if let Some(latest) = change.intent.took(&self.latest) {
                 let (changed, come) = (Vec::new(), Vec::new());
                 self.step_change(
@@ -243,9 +242,20 @@ impl<R: Runtime> Groups<R> {
                     },
                 );
             }
-            self.with_fields(&key, |fields, _, out| fields.gone(&gone, out));
+            self.note_gone(&key);
         }
         self.note_changes();
+    }
+
+    /// Targets that are not in the newest incarnation leave the change.
+    fn note_gone(&mut self, key: &AssetId) {
+        let Some(change) = self.changes.all.get(key) else {
+            return;
+        };
+        let targets = change.fields.targets();
+        let gone = targets.filter(|id| self.latest.asset(id).is_none());
+        let gone: Vec<AssetId> = gone.cloned().collect();
+        self.with_fields(key, |fields, _, out| fields.gone(&gone, out));
     }
 
     pub(super) fn tick_changes(&mut self) {

@@ -14,6 +14,7 @@ use crate::{
     change::{self, Fields, Intent},
     group::policy_of,
     kernel::Kernel,
+    record::State,
 };
 
 /// All live changes, and those that have ended under this ownership.
@@ -29,6 +30,8 @@ pub(super) struct Changes {
     /// Callers that wait for the end of a change.
     pub(super) waiting: Waiting,
     pub(super) calls: Vec<(AssetId, change::Call)>,
+    /// The policy groups whose assets the changes to recover have as targets.
+    pub(super) busy: BTreeSet<AssetId>,
     /// Assets to follow from now on.
     pub(super) follow: Vec<AssetId>,
 }
@@ -74,31 +77,53 @@ impl Changes {
         kernels.chain(fields).min()
     }
 
-    /// R102: another live change that was the last to move one of these targets of the change `key`. Of an unhealthy asset that
-    /// one is condemned, and the others hold until they are judged anew.
-    pub(super) fn last_mover<'a>(
-        &self,
-        key: &AssetId,
-        mut targets: impl Iterator<Item = &'a AssetId>,
-    ) -> Option<AssetId> {
-        let own = &self.all.get(key)?.fields;
-        let live = || self.all.iter().filter(|(_, change)| !change.has_ended);
-        targets.find_map(|asset| {
-            let ours = own.moved_at(asset)?;
-            let later = |(_, change): &(&AssetId, &Change)| {
-                let theirs = change.fields.moved_at(asset);
-                theirs.is_some_and(|theirs| theirs > ours)
-            };
-            let others = live().filter(|(other, _)| *other != key);
-            others.filter(later).map(|(other, _)| other.clone()).next()
-        })
+    /// R102: another change that was the last to move targets which both have moved. Of unhealthy assets that one is condemned,
+    /// and the other holds until it is judged anew. Of several changes with common targets, one is the last.
+    pub(super) fn last_mover(&self, key: &AssetId) -> Option<AssetId> {
+        let own = self.all.get(key)?;
+        let last = |change: &Change, of: &Change| {
+            let targets = change.fields.targets();
+            let both = targets.filter(|id| of.fields.moved_at(id).is_some());
+            both.filter_map(|id| change.fields.moved_at(id)).max()
+        };
+        let later = |(other, change): &(&AssetId, &Change)| {
+            let (theirs, ours) = (last(change, own), last(own, change));
+            theirs.is_some() && (theirs, *other) > (ours, key)
+        };
+        let others = self.all.iter();
+        let others = others.filter(|(other, _)| *other != key && self.is_moving(other));
+        others.filter(later).map(|(other, _)| other.clone()).next()
+    }
+
+    /// Whether another change has moved this target.
+    pub(super) fn is_shared(&self, key: &AssetId, asset: &AssetId) -> bool {
+        let mut others = self.all.iter().filter(|(other, _)| *other != key);
+        others.any(|(_, change)| change.fields.moved_at(asset).is_some())
+    }
+
+    /// Whether the rollout of a change goes on by itself.
+    fn is_moving(&self, key: &AssetId) -> bool {
+        let newest = self.kernels.get(key).and_then(Kernel::newest);
+        newest.is_some_and(|it| matches!(it.state, State::Running | State::RollingBack { .. }))
+    }
+
+    /// Whether the change with this key is live.
+    pub(super) fn is_live(&self, key: &AssetId) -> bool {
+        self.all.get(key).is_some_and(|change| !change.has_ended)
     }
 
     /// The policy groups whose assets live changes have as targets.
     pub(super) fn groups(&self, latest: &Incarnation) -> BTreeSet<AssetId> {
         let live = self.all.values().filter(|change| !change.has_ended);
-        let targets = live.flat_map(|change| change.fields.targets());
-        let assets = targets.filter_map(|id| latest.asset(id));
-        assets.filter_map(|asset| policy_of(&asset)).collect()
+        groups_of(live.flat_map(|change| change.fields.targets()), latest)
     }
+}
+
+/// The policy groups of these assets.
+pub(super) fn groups_of<'a>(
+    assets: impl Iterator<Item = &'a AssetId>,
+    latest: &Incarnation,
+) -> BTreeSet<AssetId> {
+    let assets = assets.filter_map(|id| latest.asset(id));
+    assets.filter_map(|asset| policy_of(&asset)).collect()
 }

@@ -108,6 +108,7 @@ impl<R: Runtime> Groups<R> {
 
     fn recover(&mut self, mut group: Group) -> (AssetId, Effects) {
         group.recovered.heads = self.heads.clone();
+        group.recovered.has_changes = self.changes.busy.contains(&group.recovered.policy);
         let policy = group.recovered.policy.clone();
         if let (Some(logged), Some(newest)) = (&mut self.logged, &group.recovered.newest) {
             logged.recovered(newest);

@@ -216,6 +216,9 @@ impl<R: Runtime> Session<R> {
     }
 
     fn begin(&mut self, remembered: recover::Remembered) {
+        let targets = remembered.changes.iter().flat_map(|it| &it.targets);
+        let targets = targets.map(|(asset, _)| asset);
+        self.groups.changes.busy = changes::groups_of(targets, &self.groups.latest);
         self.groups.add(remembered.groups);
         for stored in &remembered.changes {
             let begun = self.groups.begin_change(stored);

@@ -130,13 +130,13 @@ impl Steps {
 
     async fn forget(&self, key: &AssetId, targets: &[AssetId]) -> Result<(), BoxError> {
         for some in targets.chunks(FORGOTTEN_AT_ONCE) {
-            let names = some.iter().map(|asset| name(key, asset));
-            let deletes =
-                names.map(|it| self.rewrites.delete::<RollOutTarget>(&self.partition, &it));
-            let step = Actuation {
-                writes: deletes.collect(),
-                ..Actuation::default()
-            };
+            let partition = &self.partition;
+            let mut step = Actuation::default();
+            for name in some.iter().map(|asset| name(key, asset)) {
+                let target = self.rewrites.delete::<RollOutTarget>(partition, &name);
+                let failed = self.rewrites.delete::<Quarantined>(partition, &name);
+                step.writes.extend([target, failed]);
+            }
             self.actuator.actuate(step).await?;
         }
         Ok(())

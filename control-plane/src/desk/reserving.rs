@@ -1,7 +1,7 @@
 //! Fields that a program holds before it sets them: tried as a whole, and reserved in one commit.
 
 use control_plane_runtime::Runtime;
-use control_plane_store::{Batch, Write, records::HeldField};
+use control_plane_store::{Batch, records::HeldField};
 use plugin_sdk::Problem;
 use prodspec_model::snapshot::Change;
 
@@ -47,12 +47,8 @@ impl<R: Runtime> Desk<R> {
         Err(EditRefused::KeepsChanging(ATTEMPTS))
     }
 
-    /// Gives fields of a source to a holder before it sets them, in one commit with `writes`.
-    pub(crate) async fn reserve(
-        &self,
-        edit: &SourceEdit,
-        writes: Vec<Write>,
-    ) -> Result<(), EditRefused> {
+    /// Gives fields of a source to a holder before it sets them, in one commit with `batch`.
+    pub(crate) async fn reserve(&self, edit: &SourceEdit, batch: Batch) -> Result<(), EditRefused> {
         edit.check()?;
         let (source, _) = self.editable(edit)?;
         let holder = edit.holder.as_ref();
@@ -76,10 +72,6 @@ impl<R: Runtime> Desk<R> {
             Some((field.name(), Some(field)))
         });
         let entry = Entry::of_fields(held.collect::<Vec<_>>());
-        let batch = Batch {
-            writes,
-            ..Batch::new()
-        };
         let written = self.write(&mut guard, batch, entry).await;
         written.map_err(|error| EditRefused::Store(error.into()))
     }

@@ -19,8 +19,8 @@ use crate::{
     world::{LONG, Production, Running, Service, ann, id, write},
 };
 
-const NAMES: [&str; 4] = ["a", "b", "c", "d"];
-const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
+pub(crate) const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+pub(crate) const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 
 #[derive(Deserialize)]
 struct Manifest {
@@ -98,7 +98,7 @@ impl HealthValidator for SizeHealth {
     }
 }
 
-const MANIFEST: &str = "# Our services.
+pub(crate) const MANIFEST: &str = "# Our services.
 services:
   a: {size: 1, flag: false, group: edits} # the first
   b: {size: 1, flag: false, group: edits}
@@ -112,14 +112,14 @@ policies:
   halves: {waves: [{upto: {count: 2}, bake_secs: 600}]}
 ";
 
-struct World {
-    dir: tempfile::TempDir,
+pub(crate) struct World {
+    pub(crate) dir: tempfile::TempDir,
     store: MemoryStore,
-    production: Production,
+    pub(crate) production: Production,
 }
 
 impl World {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(MANIFEST)
     }
 
@@ -137,7 +137,7 @@ impl World {
         Path::new(self.dir.path()).join("manifest.yaml")
     }
 
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         std::fs::read_to_string(self.path()).unwrap()
     }
 
@@ -145,12 +145,12 @@ impl World {
         self.text().matches("flag: true").count()
     }
 
-    fn of_size(&self, size: u64) -> usize {
+    pub(crate) fn of_size(&self, size: u64) -> usize {
         let of = |name: &&str| self.production.size(name) == Some(size);
         NAMES.into_iter().filter(of).count()
     }
 
-    async fn start(&self) -> Running {
+    pub(crate) async fn start(&self) -> Running {
         let plane = ControlPlane::builder("world")
             .store(self.store.clone())
             .editable(YamlFile::new(self.path()))
@@ -169,11 +169,11 @@ impl World {
     }
 }
 
-fn change(name: &str, policy: &str) -> RollOut {
+pub(crate) fn change(name: &str, policy: &str) -> RollOut {
     RollOut::new(name, id(policy)).on(Filter::types([Service::TYPE]))
 }
 
-fn dark_mode() -> RollOut {
+pub(crate) fn dark_mode() -> RollOut {
     change("dark-mode", "slowly").set("flag", true)
 }
 

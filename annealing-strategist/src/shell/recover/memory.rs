@@ -54,8 +54,9 @@ impl Memory {
         let heads = Arc::new(heads_by_group(strategist, rewrites).await?);
         let mut newest = newest_by_group(strategist, rewrites).await?;
         let mut rows = rows_by_group(strategist, rewrites).await?;
-        let (changes, over) = changes(strategist, rewrites, &mut newest, &mut rows).await?;
-        let quarantine = failed_by_group(strategist, rewrites).await?;
+        let mut quarantine = failed_by_group(strategist, rewrites).await?;
+        let all = (&mut newest, &mut rows, &mut quarantine);
+        let (changes, over) = changes(strategist, rewrites, all).await?;
         let mut failed_in: BTreeMap<AssetId, BTreeSet<AssetId>> = BTreeMap::new();
         for (policy, failed) in &quarantine {
             for (asset, _) in failed {
@@ -214,18 +215,15 @@ impl Memory {
         let rolling = to.map(|to| between(at, to));
         let pending = between(to.or(at), &self.latest);
         let recovered = Recovered {
-            latest: self.latest.clone(),
             newest,
             rolling: rolling.unwrap_or_default(),
-            pending,
             to: to.cloned(),
             rows: self.rows.get(&policy).cloned().unwrap_or_default(),
             quarantine: self.quarantine.get(&policy).cloned().unwrap_or_default(),
             pins,
-            ties: Vec::new(),
             head,
             heads: self.heads.clone(),
-            policy,
+            ..Recovered::nothing(policy, self.latest.clone(), pending)
         };
         Ok(Group {
             recovered,

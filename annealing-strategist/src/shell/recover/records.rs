@@ -49,6 +49,13 @@ pub(super) async fn rows_by_group<R: Runtime>(
     Ok(rows)
 }
 
+/// The newest rollout of each group, the records of its targets, and its quarantined contents.
+type OfGroups<'a> = (
+    &'a mut BTreeMap<AssetId, Rollout>,
+    &'a mut BTreeMap<AssetId, Vec<(AssetId, TargetRecord)>>,
+    &'a mut BTreeMap<AssetId, Vec<(AssetId, Quarantined)>>,
+);
+
 /// A change that has ended.
 pub(in crate::shell) struct Over {
     pub(in crate::shell) key: AssetId,
@@ -62,8 +69,7 @@ pub(in crate::shell) struct Over {
 pub(super) async fn changes<R: Runtime>(
     strategist: &Strategist<R>,
     rewrites: &Rewrites,
-    newest: &mut BTreeMap<AssetId, Rollout>,
-    rows: &mut BTreeMap<AssetId, Vec<(AssetId, TargetRecord)>>,
+    (newest, rows, quarantine): OfGroups<'_>,
 ) -> Result<(Vec<Stored>, Vec<Over>), BoxError> {
     let begun = named(all::<R, RollOutRecord>(strategist, rewrites).await?);
     let mut targets: BTreeMap<AssetId, Vec<_>> = BTreeMap::new();
@@ -76,6 +82,7 @@ pub(super) async fn changes<R: Runtime>(
     let (mut live, mut over) = (Vec::new(), Vec::new());
     for (key, record) in begun {
         let (rollout, rows) = (newest.remove(&key), rows.remove(&key));
+        let failed = quarantine.remove(&key);
         let rollout = rollout.filter(|rollout| !rollout.state.has_ended());
         let mut targets = targets.remove(&key).unwrap_or_default();
         targets.sort_by(|(one, _), (other, _)| one.cmp(other));
@@ -85,6 +92,7 @@ pub(super) async fn changes<R: Runtime>(
                 rollout,
                 targets,
                 rows: rows.unwrap_or_default(),
+                quarantine: failed.unwrap_or_default(),
             }),
             None => over.push(Over {
                 holder: record.holder(&key),
