@@ -146,9 +146,9 @@ impl<R: Runtime> Groups<R> {
     /// Tells each group whether changes of its assets are live.
     fn note_changes(&mut self) {
         let busy = self.changes.groups(&self.latest);
-        for policy in self.kernels.keys().cloned().collect::<Vec<_>>() {
-            let is_busy = busy.contains(&policy);
-            self.step(&policy, Event::Changes(is_busy));
+        let before = std::mem::replace(&mut self.changes.busy, busy.clone());
+        for policy in busy.symmetric_difference(&before) {
+            self.step(policy, Event::Changes(busy.contains(policy)));
         }
     }
 
