@@ -170,19 +170,17 @@ impl<R: Runtime> Handle<R> {
     /// # Errors
     /// If it is not over within `within`, there is no such change, or this process does not own the partition.
     pub async fn wait_roll_out(&self, key: &AssetId, within: Duration) -> Result<Rollout, Error> {
-        let outcome = match self.wait_rollout(key, IncarnationNo(0), within).await {
-            Ok(outcome) => outcome.rollout,
-            // It ended under another ownership.
+        match self.wait_rollout(key, IncarnationNo(0), within).await {
             Err(Error::Rollout(AskError::Refused(refused))) => {
+                // It may have ended before.
                 let newest = self.past_rollouts(key).await?.pop();
                 let ended = newest.filter(|rollout| rollout.state.has_ended());
-                return ended.ok_or(Error::Rollout(AskError::Refused(refused)));
+                ended.ok_or(Error::Rollout(AskError::Refused(refused)))
             }
-            Err(error) => return Err(error),
-        };
-        match outcome {
-            Some(rollout) => Ok(rollout),
-            None => Err(RollOutRefused::NoTarget.into()),
+            outcome => {
+                let begins = || RollOutRefused::Begins(key.clone()).into();
+                outcome?.rollout.ok_or_else(begins)
+            }
         }
     }
 }

@@ -244,9 +244,7 @@ impl Amount {
 /// assert_eq!(flag.set["flags.dark_mode"], true);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename = "prodspec.v1.RollOut")]
-#[schemars(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RollOut {
     /// The name of the change: 1 to 60 letters, digits, hyphens, dots and underscores.
     pub name: String,
@@ -283,10 +281,6 @@ impl RollOut {
         self.on = targets;
         self
     }
-}
-
-impl Message for RollOut {
-    const TYPE: &'static str = "prodspec.v1.RollOut";
 }
 
 /// How the assets of a policy group are updated.

@@ -65,8 +65,9 @@ pub(crate) struct Out {
 }
 
 impl Fields {
-    /// Creates the fields of a stored change. Those of targets that were on their way when the last owner stopped are due.
-    pub(crate) fn of(stored: &Stored, intent: &Intent, now: Mono) -> Self {
+    /// Creates the fields of a stored change. Those of targets that were on their way when the last owner stopped are due. The
+    /// numbers of its calls follow `calls`.
+    pub(crate) fn of(stored: &Stored, intent: &Intent, now: Mono, calls: u64) -> Self {
         let (units, of) = units(stored);
         let mut fields = Self {
             holder: stored.holder(),
@@ -74,7 +75,7 @@ impl Fields {
             source: stored.record.source.clone(),
             units,
             of,
-            calls: 0,
+            calls,
             at_source: None,
         };
         for (asset, row) in &stored.rows {

@@ -14,4 +14,4 @@ pub use record::{Known, Planned, PlannedTarget};
 
 pub(crate) use fields::{Call, Fields, Out};
 pub(crate) use intent::Intent;
-pub(crate) use record::{RollOutRecord, RollOutTarget, Stored};
+pub(crate) use record::{RollOutRecord, RollOutTarget, Stored, is_key};

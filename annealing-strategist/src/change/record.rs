@@ -9,12 +9,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::{Quarantined, Rollout, State, TargetRecord, name};
 
+/// The beginning of the keys of changes.
+const KEYS: &str = "rollout/";
+
 /// The key of the change with this name: the name under which its rollout is recorded and commanded.
 ///
 /// # Errors
 /// When the name is not one of a change.
 pub(crate) fn key_of(name: &str) -> Result<AssetId, BoxError> {
-    Ok(AssetId::new(&format!("rollout/{name}"))?)
+    Ok(AssetId::new(&format!("{KEYS}{name}"))?)
+}
+
+/// Whether this is the key of a change.
+pub(crate) fn is_key(id: &AssetId) -> bool {
+    id.as_str().starts_with(KEYS)
 }
 
 /// A change that has begun, for ever: its name is given once for each number.

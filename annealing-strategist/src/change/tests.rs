@@ -87,7 +87,7 @@ impl Rig {
             wall: Timestamp::UNIX_EPOCH,
         };
         Self {
-            fields: Fields::of(&stored, &intent, now.mono),
+            fields: Fields::of(&stored, &intent, now.mono, 0),
             intent,
             now,
             out: Out::default(),
@@ -341,7 +341,7 @@ fn r101_next_owner_asks_again_for_edits_that_were_on_their_way() {
     stored.rows = rows;
     let intent = Intent::of(&stored, &latest).unwrap();
     let mut rig = Rig::new();
-    (rig.fields, rig.intent) = (Fields::of(&stored, &intent, rig.now.mono), intent);
+    (rig.fields, rig.intent) = (Fields::of(&stored, &intent, rig.now.mono, 0), intent);
     rig.fields.go_on(rig.now, &rig.intent, &mut rig.out);
     assert_eq!(rig.call().1, "b: 1 -> 2", "the field of `a` was set");
 }
@@ -375,7 +375,7 @@ fn r103_next_owner_uses_no_id_of_an_edit_again() {
             stored.rows = vec![(id("a"), row)];
             let intent = Intent::of(&stored, &latest).unwrap();
             let mut next = Rig::new();
-            next.fields = Fields::of(&stored, &intent, next.now.mono);
+            next.fields = Fields::of(&stored, &intent, next.now.mono, 0);
             next.fields.go_on(next.now, &next.intent, &mut next.out);
             let Call::Edit(_, again) = next.out.calls.remove(0) else {
                 panic!("no edit");

@@ -17,7 +17,6 @@ pub(super) struct Unit {
     pub(super) stage: Stage,
     /// Number of times that the fields were set or restored.
     pub(super) moves: u64,
-    /// The content of each target in its last report, and when it was last found in sync.
     /// Time of the last of these. `None`: there was none.
     pub(super) moved_at: Option<Timestamp>,
     pub(super) contents: BTreeMap<AssetId, Contents>,
@@ -28,8 +27,9 @@ pub(super) struct Unit {
 pub(super) struct Contents {
     /// The last report.
     pub(super) standing: Option<Standing>,
-    /// When the present move of its fields began.
+    /// The content when the present move of its fields began.
     pub(super) before: Option<Digest>,
+    /// The content when it was last found in sync. `None`: it was not yet.
     pub(super) in_sync: Option<Option<Digest>>,
 }
 

@@ -58,9 +58,9 @@ impl Kernel {
         there.map_or(Before::Nothing, Before::Asset)
     }
 
-    /// Whether an asset is only modelled, which means that it is not enforced.
+    /// R20: whether an asset counts as updated once it is pinned: it is only modelled, so it is not enforced.
     pub(super) fn is_modelled_only(&self, at: &Incarnation, asset: &AssetId) -> bool {
-        let there = at.asset(asset);
+        let there = at.asset(asset).filter(|_| !self.waits_for_modelled);
         there.is_some_and(|asset| self.types.is_modelled_only(asset.type_str()))
     }
 }

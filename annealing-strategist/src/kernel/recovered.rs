@@ -37,6 +37,8 @@ pub struct Recovered {
     pub ties: Vec<Vec<AssetId>>,
     /// Whether changes are live on assets of the group.
     pub has_changes: bool,
+    /// Whether assets that are only modelled are waited for, too: a change edits their fields.
+    pub waits_for_modelled: bool,
 }
 
 impl Recovered {
@@ -56,6 +58,7 @@ impl Recovered {
             pins: Vec::new(),
             ties: Vec::new(),
             has_changes: false,
+            waits_for_modelled: false,
         }
     }
 }

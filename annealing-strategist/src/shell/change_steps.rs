@@ -2,7 +2,7 @@
 
 use control_plane_runtime::{Kernel as _, Runtime};
 use plugin_sdk::{
-    BoxError, Finding, Health, Judgement, Pin, Standing, SyncState,
+    BoxError, Finding, Follow, Health, Judgement, Pin, Standing, SyncState,
     port::{SettleEnd, WaitNo},
 };
 use prodspec_model::AssetId;
@@ -25,12 +25,12 @@ impl<R: Runtime> Groups<R> {
     /// # Errors
     /// When its stored data cannot be read.
     pub(super) fn begin_change(&mut self, stored: &Stored) -> Result<(), BoxError> {
-        if self.changes.is_live(&stored.rollout.policy) {
+        if self.changes.has(&stored.rollout.policy) {
             return Ok(());
         }
         let now = self.strategist.runtime.now();
         let intent = Intent::of(stored, &self.latest)?;
-        let fields = Fields::of(stored, &intent, now.mono);
+        let fields = Fields::of(stored, &intent, now.mono, self.changes.first_call());
         let key = stored.rollout.policy.clone();
         let mut recovered = intent.recovered(stored);
         recovered.ties = fields.ties();
@@ -40,7 +40,8 @@ impl<R: Runtime> Groups<R> {
             self.strategist.types.clone(),
         );
         let kernel = Kernel::recover(now, config, types, recovered, &mut effects);
-        self.changes.follow.extend(fields.targets().cloned());
+        let targets = fields.targets().cloned().collect();
+        self.changes.follow.push(Follow::Assets(targets));
         let change = Change {
             holder: stored.holder(),
             intent,
@@ -52,7 +53,6 @@ impl<R: Runtime> Groups<R> {
         self.collect_change(&key, effects);
         self.note_gone(&key);
         self.go_on_with(&key);
-        self.note_changes();
         Ok(())
     }
 
@@ -143,8 +143,8 @@ impl<R: Runtime> Groups<R> {
         self.note_changes();
     }
 
-    /// Tells each group whether changes of its assets are live.
-    fn note_changes(&mut self) {
+    /// Passes to each group whether changes of its assets are live, if that has changed.
+    pub(super) fn note_changes(&mut self) {
         let busy = self.changes.groups(&self.latest);
         let before = std::mem::replace(&mut self.changes.busy, busy.clone());
         for policy in busy.symmetric_difference(&before) {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::channel::mpsc::UnboundedSender;
 use plugin_sdk::{
-    ChangeId, Holder, Mono, plugin,
+    ChangeId, Follow, Holder, Mono, plugin,
     port::{Made, WaitNo},
 };
 use prodspec_model::{AssetId, Incarnation};
@@ -17,7 +17,7 @@ use crate::{
     record::State,
 };
 
-/// All live changes, and those that have ended under this ownership.
+/// All live changes.
 #[derive(Default)]
 pub(super) struct Changes {
     pub(super) kernels: Kernels,
@@ -32,8 +32,10 @@ pub(super) struct Changes {
     pub(super) calls: Vec<(AssetId, change::Call)>,
     /// The policy groups whose assets the changes to recover have as targets.
     pub(super) busy: BTreeSet<AssetId>,
-    /// Assets to follow from now on.
-    pub(super) follow: Vec<AssetId>,
+    /// Assets to follow from now on, or not any more.
+    pub(super) follow: Vec<Follow>,
+    /// The number of changes that this owner has begun.
+    begun: u64,
 }
 
 pub(super) struct Change {
@@ -53,14 +55,35 @@ pub(crate) enum Answer {
 }
 
 impl Changes {
-    /// Whether the change with this key has ended.
-    pub(super) fn has_ended(&self, key: &AssetId) -> bool {
-        self.all.get(key).is_some_and(|change| change.has_ended)
-    }
-
     /// Whether there is a change with this key.
     pub(super) fn has(&self, key: &AssetId) -> bool {
         self.all.contains_key(key)
+    }
+
+    /// The number that the calls of the next change follow. A late answer to a call of an earlier change with the same key must
+    /// not be taken for one of it.
+    pub(super) fn first_call(&mut self) -> u64 {
+        self.begun += 1;
+        self.begun << 32
+    }
+
+    /// Forgets the changes that have ended, once those who waited for them have their answers.
+    pub(super) fn drop_ended(&mut self) {
+        let ended: Vec<Change> = self
+            .all
+            .extract_if(.., |_, change| change.has_ended)
+            .map(|(_, change)| change)
+            .collect();
+        if ended.is_empty() {
+            return;
+        }
+        let all = &self.all;
+        self.kernels.retain(|key, _| all.contains_key(key));
+        self.waits.retain(|_, (key, _)| all.contains_key(key));
+        let live: BTreeSet<&AssetId> = all.values().flat_map(|it| it.fields.targets()).collect();
+        let targets = ended.iter().flat_map(|it| it.fields.targets());
+        let targets = targets.filter(|id| !live.contains(id)).cloned();
+        self.follow.push(Follow::Not(targets.collect()));
     }
 
     /// Gives a number to the wait of a call.
@@ -105,11 +128,6 @@ impl Changes {
     fn is_moving(&self, key: &AssetId) -> bool {
         let newest = self.kernels.get(key).and_then(Kernel::newest);
         newest.is_some_and(|it| matches!(it.state, State::Running | State::RollingBack { .. }))
-    }
-
-    /// Whether the change with this key is live.
-    pub(super) fn is_live(&self, key: &AssetId) -> bool {
-        self.all.get(key).is_some_and(|change| !change.has_ended)
     }
 
     /// The policy groups whose assets live changes have as targets.

@@ -175,10 +175,6 @@ impl<R: Runtime> Groups<R> {
         if !is_change && !self.kernels.contains_key(policy) {
             return drop(reply.send(Err(unknown(policy, &self.kernels))));
         }
-        if self.changes.has_ended(policy) {
-            let why = format!("`{policy}` has ended; begin the change again to roll it out anew");
-            return drop(reply.send(Err(Refused(why))));
-        }
         self.replies += 1;
         let number = self.replies;
         self.asked.insert(number, reply);
@@ -218,6 +214,7 @@ impl<R: Runtime> Groups<R> {
             waiting, kernels, ..
         } = &mut self.changes;
         waiting.look(latest, kernels, work);
+        self.changes.drop_ended();
     }
 
     /// Takes in a newer incarnation, and tells each group which of its assets change.

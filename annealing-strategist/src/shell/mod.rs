@@ -224,6 +224,8 @@ impl<R: Runtime> Session<R> {
             let begun = self.groups.begin_change(stored);
             self.note_unread(&stored.rollout.policy, begun);
         }
+        // Not before: the group of a change that has not begun yet would count as one without changes.
+        self.groups.note_changes();
         let mut holders = Vec::new();
         for recover::Over {
             key,
@@ -246,11 +248,10 @@ impl<R: Runtime> Session<R> {
         }
     }
 
-    /// Follows the targets of changes that have begun.
+    /// Follows the targets of live changes.
     fn follow(&mut self, feed: &Feed) {
-        let targets = std::mem::take(&mut self.groups.changes.follow);
-        if !targets.is_empty() {
-            feed.follow(Follow::Assets(targets));
+        for follow in self.groups.changes.follow.drain(..) {
+            feed.follow(follow);
         }
     }
 
@@ -286,6 +287,7 @@ impl<R: Runtime> Session<R> {
             Input::Rests(policy, at, reply) => self.groups.waiting.add(policy, at, reply),
             Input::RollOut(planned, reply) => {
                 let begun = self.groups.begin_change(&planned.into_stored());
+                self.groups.note_changes();
                 let answer = begun.map_err(|error| Refused(with_causes(&*error)));
                 drop(reply.send(answer));
             }

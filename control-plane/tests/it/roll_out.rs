@@ -1,6 +1,6 @@
 //! R101: changes set fields of a source for their targets, step by step, as their policy says.
 
-use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use control_plane::{
     Error, RollOutRefused,
@@ -11,11 +11,11 @@ use control_plane::{
     prelude::*,
     strategist::{Command, State},
 };
-use plugin_sdk::{Finding, Health, HealthRequest, HealthValidator, Judgement, document::Located};
+use plugin_sdk::{EditableSource, document::Located};
 use serde::Deserialize;
 
 use crate::{
-    rollouts::{passes, until},
+    rollouts::{SizeHealth, passes, until},
     world::{LONG, Production, Running, Service, ann, id, write},
 };
 
@@ -40,11 +40,11 @@ struct Written {
 }
 
 /// Makes services whose size tells both fields of their entry: ten times the size, and one more with the flag.
-struct Model;
+struct Model(&'static str);
 
 impl Generator for Model {
     fn info(&self) -> GeneratorInfo {
-        GeneratorInfo::per_document("model", "manifest.yaml")
+        GeneratorInfo::per_document("model", self.0)
             .makes::<Service>()
             .makes::<RolloutPolicy>()
     }
@@ -76,28 +76,6 @@ impl Generator for Model {
     }
 }
 
-/// Finds services of a size of 30 or more unhealthy.
-struct SizeHealth(Production);
-
-#[async_trait]
-impl HealthValidator for SizeHealth {
-    fn name(&self) -> Arc<str> {
-        "size-health".into()
-    }
-
-    async fn validate(&self, request: HealthRequest) -> Result<Health, BoxError> {
-        let sizes = self.0.state().sizes.clone();
-        let mut moved = request.updated.iter().chain(&request.under_way);
-        let sick = moved.any(|it| sizes.get(&it.asset).is_some_and(|size| *size >= 30));
-        let judgement = match sick {
-            true => Judgement::Unhealthy,
-            false => Judgement::Healthy,
-        };
-        let finding = Finding::new(judgement, format!("sick: {sick}")).validator(self.name());
-        Ok(Health::found(request.now, finding))
-    }
-}
-
 pub(crate) const MANIFEST: &str = "# Our services.
 services:
   a: {size: 1, flag: false, group: edits} # the first
@@ -106,6 +84,7 @@ services:
   d: {size: 1, flag: false, group: edits}
 policies:
   edits: {update: edits}
+  others: {update: edits}
   slowly: {canary: {count: 1, bake_secs: 60}, max_in_flight: 1}
   flags: {max_in_flight: 1, bake_secs: 10}
   pins: {}
@@ -123,7 +102,7 @@ impl World {
         Self::with(MANIFEST)
     }
 
-    fn with(manifest: &str) -> Self {
+    pub(crate) fn with(manifest: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         write(dir.path(), manifest);
         Self {
@@ -133,7 +112,7 @@ impl World {
         }
     }
 
-    fn path(&self) -> std::path::PathBuf {
+    pub(crate) fn path(&self) -> std::path::PathBuf {
         Path::new(self.dir.path()).join("manifest.yaml")
     }
 
@@ -151,21 +130,29 @@ impl World {
     }
 
     pub(crate) async fn start(&self) -> Running {
+        let running = self.start_with("manifest.yaml", YamlFile::new(self.path()));
+        running.handle.wait_until_owner().await;
+        running.handle.settle(LONG).await.unwrap();
+        running
+    }
+
+    /// Starts a control plane that may edit this source.
+    pub(crate) fn start_with(&self, name: &'static str, source: impl EditableSource) -> Running {
         let plane = ControlPlane::builder("world")
             .store(self.store.clone())
-            .editable(YamlFile::new(self.path()))
-            .generator(Model)
+            .editable(source)
+            .generator(Model(name))
             .asset_plugin::<Service>(Plugin::new(self.production.clone()))
             .health(|healthy| {
-                let layer = HealthLayer::new(SizeHealth(self.production.clone()));
+                let layer = HealthLayer::new(SizeHealth {
+                    production: self.production.clone(),
+                    is_sick: |size| (30..40).contains(&size),
+                });
                 ServiceBuilder::new().layer(layer).service(healthy)
             })
             .build()
             .unwrap();
-        let running = Running::start(plane);
-        running.handle.wait_until_owner().await;
-        running.handle.settle(LONG).await.unwrap();
-        running
+        Running::start(plane)
     }
 }
 

@@ -2,12 +2,20 @@
 
 use std::time::Duration;
 
-use control_plane::strategist::State;
+use control_plane::{
+    model::{
+        Filter,
+        rollout::{RollOut, RolloutPolicy, Update},
+    },
+    prelude::*,
+    strategist::{Command, State},
+};
+use serde::{Deserialize, Serialize};
 
 use crate::{
     roll_out::{MANIFEST, NAMES, WEEK, World, change, dark_mode},
     rollouts::{passes, until},
-    world::{LONG, ann, id, write},
+    world::{LONG, Running, ann, id, write},
 };
 
 #[tokio::test(start_paused = true)]
@@ -137,5 +145,182 @@ async fn r17_word_pins_waits_for_the_end_of_a_change_also_after_a_takeover() {
         .find(|view| view.policy == id("edits"))
         .unwrap();
     assert!(group.update.is_pins() && group.update_waits.is_none());
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r17_takeover_with_several_changes_lets_no_group_change_its_way() {
+    let manifest = MANIFEST.replace(
+        "d: {size: 1, flag: false, group: edits}",
+        "d: {size: 1, flag: false, group: others}",
+    );
+    let world = World::with(&manifest);
+    let running = world.start().await;
+    let of = |name: &str, ids: &[&str]| {
+        change(name, "slowly")
+            .set("flag", true)
+            .on(Filter::ids(ids.iter().map(|it| id(it))))
+    };
+    let first = running
+        .handle
+        .roll_out(&of("one", &["a", "b", "c"]), ann())
+        .await
+        .unwrap();
+    let held = of("two", &["d"]);
+    let second = running.handle.roll_out(&held, ann()).await.unwrap();
+    running
+        .handle
+        .tell_rollout(&second.key, Command::Pause, ann())
+        .await
+        .unwrap();
+    write(
+        world.dir.path(),
+        &world
+            .text()
+            .replace("others: {update: edits}", "others: {update: pins}"),
+    );
+    running.handle.settle(LONG).await.unwrap();
+    running.stop().await;
+    let running = world.start().await;
+    let views = running.handle.rollouts().await.unwrap();
+    let others = views
+        .iter()
+        .find(|view| view.policy == id("others"))
+        .unwrap();
+    assert!(!others.update.is_pins(), "a change of its asset is live");
+    running
+        .handle
+        .tell_rollout(&second.key, Command::Resume, ann())
+        .await
+        .unwrap();
+    for change in [first, second] {
+        let over = running
+            .handle
+            .wait_roll_out(&change.key, WEEK)
+            .await
+            .unwrap();
+        assert_eq!(over.state, State::Completed);
+    }
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r101_changes_edit_toml_and_json() {
+    let toml = "[services]\na = {size = 1, flag = false, group = \"edits\"} # the first\nb = {size = 1, flag = false, group = \"edits\"}\n\n[policies]\nedits = {update = \"edits\"}\nslowly = {canary = {count = 1, bake_secs = 60}}\n";
+    let json = "{\"services\": {\"a\": {\"size\": 1, \"flag\": false, \"group\": \"edits\"},\n  \"b\": {\"size\": 1, \"flag\": false, \"group\": \"edits\"}},\n \"policies\": {\"edits\": {\"update\": \"edits\"}, \"slowly\": {\"canary\": {\"count\": 1, \"bake_secs\": 60}}}}\n";
+    for (name, text) in [("manifest.toml", toml), ("manifest.json", json)] {
+        let world = World::new();
+        let path = world.dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        let running = match name {
+            "manifest.toml" => world.start_with(name, TomlFile::new(&path)),
+            _ => world.start_with(name, JsonFile::new(&path)),
+        };
+        running.handle.wait_until_owner().await;
+        running.handle.settle(LONG).await.unwrap();
+        let rolling = running.handle.roll_out(&dark_mode(), ann()).await.unwrap();
+        until(&running, "the canary is updated", || world.of_size(11) == 1).await;
+        passes(Duration::from_secs(30)).await;
+        assert_eq!(world.of_size(11), 1, "it bakes");
+        let over = running
+            .handle
+            .wait_roll_out(&rolling.key, WEEK)
+            .await
+            .unwrap();
+        assert_eq!(over.state, State::Completed);
+        let text = text
+            .replace("flag = false", "flag = true")
+            .replace("\"flag\": false", "\"flag\": true");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+        running.stop().await;
+    }
+}
+
+/// A remark, which is only modelled.
+#[derive(Debug, Serialize, Deserialize)]
+struct Remark {
+    text: String,
+}
+
+impl Message for Remark {
+    const TYPE: &'static str = "world.v1.Remark";
+}
+
+/// Makes one remark of each row of a table, and the policies.
+struct Remarks;
+
+impl Generator for Remarks {
+    fn info(&self) -> GeneratorInfo {
+        GeneratorInfo::per_document("remarks", "remarks")
+            .makes::<Remark>()
+            .makes::<RolloutPolicy>()
+    }
+
+    fn generate(&self, input: &Input<'_>, out: &mut Drafts) -> Result<(), Problems> {
+        for document in input.documents() {
+            let name = AssetId::new(&document.name())?;
+            if let Ok(policy) = document.read::<RolloutPolicy>() {
+                if document.root().at(&"text".parse().unwrap()).is_none() {
+                    out.asset(
+                        Asset::builder(name).payload(&policy)?,
+                        document.provenance(),
+                    )?;
+                    continue;
+                }
+            }
+            let policy = addons::RolloutPolicyRef::to(id("edits"));
+            let remark = Asset::builder(name).payload(&document.read::<Remark>()?)?;
+            out.asset(remark.addon(&policy)?, document.provenance())?;
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn r101_rows_of_a_table_that_are_only_modelled_are_updated_one_after_the_other() {
+    let plane = ControlPlane::builder("world")
+        .store(MemoryStore::new())
+        .table("remarks")
+        .generator(Remarks)
+        .modelled_only::<Remark>()
+        .build()
+        .unwrap();
+    let running = Running::start(plane);
+    running.handle.wait_until_owner().await;
+    let row = |name: &str, value| FieldEdit::add(name, FieldPath::default(), value);
+    let policy = |it: RolloutPolicy| serde_json::to_value(it).unwrap();
+    let slow = RolloutPolicy::default().canary(1, Duration::from_secs(60));
+    let rows = [
+        row(
+            "edits",
+            policy(RolloutPolicy::default().update(Update::Edits)),
+        ),
+        row("slowly", policy(slow)),
+        row("one", serde_json::json!({ "text": "old" })),
+        row("two", serde_json::json!({ "text": "old" })),
+    ];
+    let rows = SourceEdit::new("remarks", ann()).fields(rows);
+    running.handle.edit(&rows).await.unwrap();
+    running.handle.settle(LONG).await.unwrap();
+    let news = async || {
+        let reading = running.handle.read_source("remarks").await.unwrap();
+        let texts = reading
+            .documents
+            .iter()
+            .filter_map(|it| it.read_at::<String>("text").ok());
+        texts.filter(|text| text == "new").count()
+    };
+    let change = RollOut::new("remarks", id("slowly"))
+        .set("text", "new")
+        .on(Filter::types([Remark::TYPE]));
+    let rolling = running.handle.roll_out(&change, ann()).await.unwrap();
+    passes(Duration::from_secs(30)).await;
+    assert_eq!(news().await, 1, "the canary bakes");
+    let over = running
+        .handle
+        .wait_roll_out(&rolling.key, WEEK)
+        .await
+        .unwrap();
+    assert_eq!((over.state, news().await), (State::Completed, 2));
     running.stop().await;
 }

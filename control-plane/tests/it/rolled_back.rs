@@ -46,7 +46,10 @@ fn build(dir: &Path, production: &Production) -> Running {
             .build()
             .unwrap()
     };
-    let health = HealthLayer::new(SizeHealth(production.clone()));
+    let health = HealthLayer::new(SizeHealth {
+        production: production.clone(),
+        is_sick: |size| size == 3,
+    });
     let plane = plane(production)
         .store(SqliteStore::open_wait(dir.join("state")).unwrap())
         .editable(YamlFile::watch(dir.join("manifest.yaml")))

@@ -20,8 +20,11 @@ pub(crate) fn manifest(size: u64, policy: &str, free: u64) -> String {
     format!("services:\n{services}  free: {{size: {free}}}\npolicies: {{slow: {policy}}}\n")
 }
 
-/// Health validator that finds services of size 3 unhealthy.
-pub(crate) struct SizeHealth(pub(crate) Production);
+/// Health validator that finds services of some sizes unhealthy.
+pub(crate) struct SizeHealth {
+    pub(crate) production: Production,
+    pub(crate) is_sick: fn(u64) -> bool,
+}
 
 #[async_trait]
 impl HealthValidator for SizeHealth {
@@ -30,9 +33,9 @@ impl HealthValidator for SizeHealth {
     }
 
     async fn validate(&self, request: HealthRequest) -> Result<Health, BoxError> {
-        let sizes = self.0.state().sizes.clone();
+        let sizes = self.production.state().sizes.clone();
         let mut moved = request.updated.iter().chain(&request.under_way);
-        let sick = moved.any(|it| sizes.get(&it.asset) == Some(&3));
+        let sick = moved.any(|it| sizes.get(&it.asset).copied().is_some_and(self.is_sick));
         let judgement = if sick {
             Judgement::Unhealthy
         } else {
@@ -48,7 +51,10 @@ impl HealthValidator for SizeHealth {
 }
 
 pub(crate) fn build(text: &Text, production: &Production, store: MemoryStore) -> ControlPlane {
-    let size_health = HealthLayer::new(SizeHealth(production.clone()));
+    let size_health = HealthLayer::new(SizeHealth {
+        production: production.clone(),
+        is_sick: |size| size == 3,
+    });
     plane(production)
         .store(store)
         .source(text.clone())

@@ -9,9 +9,18 @@ const PATIENCE: u64 = 150;
 
 /// The first violated invariant when `plant` removes a guard. Asserts that there is no violation with the guard.
 fn first_violation(faults: &[(Fault, u32)], plant: impl Fn(&mut Scenario)) -> Option<&'static str> {
+    violations(faults, plant).next()
+}
+
+/// The violated invariants of the seeds in turn when `plant` removes a guard. Asserts that there is no violation with the
+/// guard.
+fn violations(
+    faults: &[(Fault, u32)],
+    plant: impl Fn(&mut Scenario),
+) -> impl Iterator<Item = &'static str> {
     let calm = run_all(0, 10, |seed| busy(seed, faults), |_| false);
     assert!(calm.violations.is_empty(), "{:?}", calm.violations);
-    (0..PATIENCE).find_map(|seed| {
+    (0..PATIENCE).filter_map(move |seed| {
         let mut scenario = busy(seed, faults);
         plant(&mut scenario);
         run(seed, &scenario).violation.map(|found| found.invariant)
@@ -238,9 +247,11 @@ fn r6_a_rollback_that_waits_for_checks_of_intent_is_caught() {
 #[test]
 fn r21_an_unhealthy_verdict_that_passes_is_caught() {
     let faults = [(Fault::EditBad, 300)];
-    // Content that failed may be seen to stay, or to be rolled out again, first.
-    let first = first_violation(&faults, planted(Bug::IgnoreUnhealthy));
-    assert!(matches!(first, Some("R21" | "R22")), "{first:?}");
+    // Which seed meets which of the rules that the guard keeps is chance: how often owners read the store shifts it.
+    let mut found = violations(&faults, planted(Bug::IgnoreUnhealthy));
+    assert!(found.any(|invariant| invariant == "R21"));
+    let mut found = violations(&faults, planted(Bug::IgnoreUnhealthy));
+    assert!(found.any(|invariant| invariant == "R22"));
 }
 
 #[test]

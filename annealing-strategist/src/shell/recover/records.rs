@@ -72,6 +72,9 @@ pub(super) async fn changes<R: Runtime>(
     (newest, rows, quarantine): OfGroups<'_>,
 ) -> Result<(Vec<Stored>, Vec<Over>), BoxError> {
     let begun = named(all::<R, RollOutRecord>(strategist, rewrites).await?);
+    if begun.is_empty() {
+        return Ok((Vec::new(), Vec::new()));
+    }
     let mut targets: BTreeMap<AssetId, Vec<_>> = BTreeMap::new();
     for (name, target) in all::<R, RollOutTarget>(strategist, rewrites).await? {
         if let Some(asset) = named_in(&target.key, &name) {
