@@ -11,12 +11,12 @@ use std::{
 
 use jiff::Timestamp;
 use plugin_sdk::{
-    By, ChangeId, FieldEdit, Holder, Mono, Now, Pin, Standing, SyncState,
+    By, ChangeId, Holder, Mono, Now, Pin, Standing, SyncState,
     operation::SourceEdit,
     plugin,
     port::{HeldEdit, Made, SettleEnd, SettleRequest, Settlement},
 };
-use prodspec_model::{AssetId, Digest, SourceName};
+use prodspec_model::{Asset, AssetId, Digest, SourceName};
 
 use super::{
     intent::Intent,
@@ -35,7 +35,7 @@ pub(crate) struct Fields {
     holder: Holder,
     by: By,
     source: SourceName,
-    units: Vec<Unit>,
+    pub(super) units: Vec<Unit>,
     /// The unit of each target.
     of: BTreeMap<AssetId, usize>,
     calls: u64,
@@ -84,9 +84,10 @@ impl Fields {
             };
             unit.assets.insert(asset.clone(), Some(intent.pin_by(row)));
             unit.stage = match (row.updated_at, row.back_at) {
-                (Some(_), None) if matches!(unit.stage, Stage::Rest | Stage::Settled) => {
-                    Stage::Settled
-                }
+                (Some(_), None) if !matches!(unit.stage, Stage::Due { .. }) => Stage::Doubted {
+                    at: now,
+                    settled: true,
+                },
                 _ => Stage::Due {
                     at: now,
                     alone: false,
@@ -125,7 +126,7 @@ impl Fields {
             return None;
         }
         let due = self.units.iter().filter_map(|unit| match unit.stage {
-            Stage::Due { at, .. } | Stage::Doubted(at) => Some(at),
+            Stage::Due { at, .. } | Stage::Doubted { at, .. } => Some(at),
             _ => None,
         });
         due.min()
@@ -157,6 +158,7 @@ impl Fields {
                 unit.moved_at = Some(now.wall);
                 for contents in unit.contents.values_mut() {
                     contents.before = contents.standing.as_ref().and_then(|it| it.content);
+                    (contents.looked, contents.in_sync) = (None, None);
                 }
             }
             let standing = unit.standing(intent, now.wall, asset);
@@ -170,14 +172,9 @@ impl Fields {
         if self.at_source.is_some() {
             return;
         }
-        let doubted = |unit: &Unit| matches!(unit.stage, Stage::Doubted(at) if at <= now.mono);
-        if let Some(no) = self.units.iter().position(doubted) {
-            self.calls += 1;
-            let call = self.calls;
-            self.units[no].stage = Stage::Looking(call);
-            self.at_source = Some(call);
-            let edit = self.edit_of(intent, &[no]);
-            return out.calls.push(Call::Look(call, edit));
+        let doubted = self.doubted(now);
+        if !doubted.is_empty() {
+            return self.look(intent, &doubted, out);
         }
         let chosen = self.chosen(now, intent);
         if chosen.is_empty() {
@@ -191,6 +188,35 @@ impl Fields {
         self.at_source = Some(call);
         out.calls
             .push(Call::Edit(call, self.edit_of(intent, &chosen)));
+    }
+
+    /// The units whose fields are looked up next, together.
+    fn doubted(&self, now: Now) -> Vec<usize> {
+        let (mut doubted, mut fields) = (Vec::new(), 0);
+        for (no, unit) in self.units.iter().enumerate() {
+            let due = matches!(unit.stage, Stage::Doubted { at, .. } if at <= now.mono);
+            if due && (fields + unit.edits.len() <= FIELDS || doubted.is_empty()) {
+                doubted.push(no);
+                fields += unit.edits.len();
+            }
+        }
+        doubted
+    }
+
+    fn look(&mut self, intent: &Intent, units: &[usize], out: &mut Out) {
+        self.calls += 1;
+        let call = self.calls;
+        for no in units {
+            let unit = &mut self.units[*no];
+            let settled = matches!(unit.stage, Stage::Doubted { settled: true, .. });
+            unit.stage = Stage::Looking { call, settled };
+            for contents in unit.contents.values_mut() {
+                contents.looking = contents.standing.as_ref().and_then(|it| it.content);
+            }
+        }
+        self.at_source = Some(call);
+        let edit = self.edit_of(intent, units);
+        out.calls.push(Call::Look(call, edit));
     }
 
     /// The units whose fields are edited next, together.
@@ -247,7 +273,7 @@ impl Fields {
         number(Digest::of(text.as_bytes())).into()
     }
 
-    fn unit(&mut self, asset: &AssetId) -> Option<&mut Unit> {
+    pub(super) fn unit(&mut self, asset: &AssetId) -> Option<&mut Unit> {
         let no = *self.of.get(asset)?;
         self.units.get_mut(no)
     }
@@ -276,7 +302,8 @@ impl Fields {
         self.go_on(now, intent, out);
     }
 
-    /// The fields of an edit that do not have their new values are known. A unit without such a field is waited for again.
+    /// The fields of an edit that do not have their values are known. A unit without such a field is as it was before the doubt,
+    /// or is waited for again.
     pub(crate) fn looked(
         &mut self,
         now: Now,
@@ -286,22 +313,37 @@ impl Fields {
         out: &mut Out,
     ) {
         self.at_source = self.at_source.filter(|at| *at != call);
-        let looks = |unit: &Unit| unit.stage == Stage::Looking(call);
-        if let Some(no) = self.units.iter().position(looks) {
-            match answer {
-                Ok(left_alone) => {
+        for no in 0..self.units.len() {
+            let settled = match self.units[no].stage {
+                Stage::Looking { call: it, settled } if it == call => settled,
+                _ => continue,
+            };
+            match &answer {
+                Ok(left_alone) if !settled || self.is_left(intent, no, left_alone) => {
                     // The wait is for an edit that is not known: the doubt about the known one would end it at once.
                     let edit = other_id(&edit, call);
                     let made = Made {
-                        left_alone,
+                        left_alone: left_alone.clone(),
                         ..Made::default()
                     };
                     self.made(now, intent, no, (&edit, &made), out);
                 }
-                Err(error) => self.units[no].stage = Stage::Doubted(now.mono + again(&error)),
+                Ok(_) => self.cleared(now, intent, no, out),
+                Err(error) => {
+                    let at = now.mono + again(error);
+                    self.units[no].stage = Stage::Doubted { at, settled };
+                }
             }
         }
         self.go_on(now, intent, out);
+    }
+
+    /// Whether a field of a unit is not the change's any more.
+    fn is_left(&self, intent: &Intent, no: usize, left_alone: &[String]) -> bool {
+        let unit = &self.units[no];
+        let back = unit.is_back(intent) == Some(true);
+        let mut edits = unit.edits.iter();
+        edits.any(|edit| left_alone.contains(&directed(edit, back).to_string()))
     }
 
     fn made(
@@ -312,12 +354,8 @@ impl Fields {
         (change, made): (&ChangeId, &Made),
         out: &mut Out,
     ) {
-        let unit = &mut self.units[no];
-        // A move the other way has begun meanwhile: the stage is not that of this edit.
-        let back = unit.is_back(intent) == Some(true);
-        let is_left =
-            |edit: &FieldEdit| made.left_alone.contains(&directed(edit, back).to_string());
-        if unit.edits.iter().any(is_left) {
+        if self.is_left(intent, no, &made.left_alone) {
+            let unit = &mut self.units[no];
             unit.stage = Stage::Left;
             out.left.extend(unit.assets.keys().cloned());
             return;
@@ -325,19 +363,18 @@ impl Fields {
         self.calls += 1;
         let unit = &mut self.units[no];
         unit.stage = Stage::Settling(self.calls);
+        for change in &made.changes {
+            if let Some(contents) = unit.contents.get_mut(&change.id()) {
+                contents.looked = change.after.as_ref().map(Asset::digest);
+            }
+        }
         let request = SettleRequest {
             change: change.clone(),
             assets: unit.assets.keys().cloned().collect(),
         };
         out.calls.push(Call::Settle(self.calls, request));
         self.report(now, intent, no, out);
-        // Reports from before the answer may have come with the edit.
-        let unit = &self.units[no];
-        let last = unit.contents.iter();
-        let last = last.filter_map(|(asset, it)| Some((asset.clone(), it.standing.clone()?)));
-        for (asset, standing) in last.collect::<Vec<_>>() {
-            self.stands(now, intent, &asset, &standing, out);
-        }
+        self.replay(now, intent, no, out);
     }
 
     /// A refused edit is tried again alone, so that one unit does not hold up others. It waits until it can be made.
@@ -397,79 +434,20 @@ impl Fields {
             Ok(Settlement::Done) => {
                 self.units[no].stage = Stage::Settled;
                 self.report(now, intent, no, out);
+                self.replay(now, intent, no, out);
             }
-            Ok(Settlement::Overwritten(_)) => self.units[no].stage = Stage::Doubted(now.mono),
+            Ok(Settlement::Overwritten(_)) => {
+                self.units[no].stage = Stage::Doubted {
+                    at: now.mono,
+                    settled: false,
+                };
+            }
             Ok(Settlement::RolledBack(why)) => {
                 self.not_made(now, intent, no, &plugin::Error::transient(why), out);
             }
             Err(error) => self.not_made(now, intent, no, &error, out),
         }
         self.go_on(now, intent, out);
-    }
-
-    /// Enforcement reports the standing of a target.
-    pub(crate) fn stands(
-        &mut self,
-        now: Now,
-        intent: &Intent,
-        asset: &AssetId,
-        standing: &Standing,
-        out: &mut Out,
-    ) {
-        let Some(unit) = self.unit(asset) else { return };
-        let pin = unit.assets.get(asset).copied().flatten();
-        let contents = unit.contents.entry(asset.clone()).or_default();
-        let known = contents.in_sync;
-        contents.standing = Some(standing.clone());
-        if standing.is_in_sync() {
-            contents.in_sync = Some(standing.content);
-        }
-        let Some(pin) = pin else { return };
-        // A push that was unhealthy before the fields were set does not condemn them.
-        let is_new = standing.content != contents.before;
-        let state = match (&unit.stage, &standing.state) {
-            (Stage::Settling(_) | Stage::Settled, unhealthy @ SyncState::Unhealthy { .. })
-                if is_new =>
-            {
-                unhealthy.clone()
-            }
-            (Stage::Settling(_), held @ SyncState::OutOfSync { .. }) => held.clone(),
-            // Newer intent that leaves the fields alone is no drift.
-            (Stage::Settled, SyncState::OutOfSync { .. }) if known != Some(standing.content) => {
-                return;
-            }
-            (Stage::Settled, drifted) => drifted.clone(),
-            _ => return,
-        };
-        let mut reported = intent.standing(asset, pin, true);
-        reported.state = match state {
-            SyncState::InSync { .. } => SyncState::InSync { since: now.wall },
-            other => other,
-        };
-        out.standings.push((asset.clone(), reported));
-    }
-
-    /// Targets have left intent.
-    pub(crate) fn gone(&mut self, assets: &[AssetId], out: &mut Out) {
-        for asset in assets {
-            let Some(unit) = self.unit(asset) else {
-                continue;
-            };
-            if unit.stage != Stage::Left && unit.assets.remove(asset).is_some() {
-                out.left.push(asset.clone());
-            }
-            if unit.assets.is_empty() {
-                unit.stage = Stage::Left;
-            }
-        }
-    }
-
-    fn report(&self, now: Now, intent: &Intent, no: usize, out: &mut Out) {
-        let unit = &self.units[no];
-        for asset in unit.assets.keys() {
-            let standing = unit.standing(intent, now.wall, asset);
-            out.standings.extend(standing.map(|it| (asset.clone(), it)));
-        }
     }
 }
 

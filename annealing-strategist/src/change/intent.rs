@@ -103,7 +103,7 @@ impl Intent {
         let mut recovered = Recovered::nothing(self.key.clone(), self.to.clone(), Vec::new());
         recovered.head = Some(GroupHead::At(self.from.clone()));
         recovered.newest = Some(stored.rollout.clone());
-        recovered.waits_for_modelled = true;
+        recovered.is_change = true;
         recovered.to = Some(self.to.clone());
         recovered.rolling = stored.targets.iter().map(|(id, _)| id.clone()).collect();
         recovered.rows.clone_from(&stored.rows);

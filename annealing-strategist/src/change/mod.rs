@@ -1,11 +1,12 @@
 //! Changes: rollouts that edit fields of sources (R101). The kernel of rollouts is the same; it moves pins between two
 //! incarnations that exist only here: one with the targets as they were when the change began, and one with all its fields
-//! set. `intent` makes these two, `fields` turns moved pins into edits and their outcomes into standings, and
+//! set. `intent` makes these two, `fields` turns moved pins into edits and their outcomes into `standings`, and
 //! `record` has the stored data.
 
 mod fields;
 mod intent;
 mod record;
+mod standings;
 #[cfg(test)]
 mod tests;
 mod unit;

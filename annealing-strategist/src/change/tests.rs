@@ -131,6 +131,18 @@ impl Rig {
             .edited(self.now, &self.intent, (call, id), answer, &mut self.out);
     }
 
+    /// Answers the next call, a look, with the fields that do not have their values.
+    fn looks(&mut self, missing: &[&str]) -> String {
+        self.fields.go_on(self.now, &self.intent, &mut self.out);
+        let (look, text) = self.call();
+        let edit = ChangeId::new("edit").unwrap();
+        let missing = missing.iter().map(|text| (*text).to_owned()).collect();
+        let answer = (look, edit);
+        self.fields
+            .looked(self.now, &self.intent, answer, Ok(missing), &mut self.out);
+        text
+    }
+
     fn settled(&mut self, call: u64, end: Settlement) {
         self.fields
             .settled(self.now, &self.intent, call, Ok(end), &mut self.out);
@@ -184,7 +196,11 @@ impl Rig {
         rig.settled(wait, Settlement::Done);
         rig.reported();
         rig.in_sync("a", 2);
-        rig.reported();
+        // The last report may be from before the edit, or a person has taken it back.
+        assert_eq!(rig.looks(&[]), "look a: 1 -> 2");
+        assert!(rig.reported().is_empty());
+        assert_eq!(rig.looks(&[]), "look a: 1 -> 2", "the content is new");
+        assert_eq!(rig.reported(), ["a in sync"]);
         rig
     }
 }
@@ -276,16 +292,7 @@ fn r101_field_that_something_else_has_set_leaves_the_change() {
         wait,
         Settlement::Overwritten("of one field of the edit".into()),
     );
-    let (look, text) = rig.call();
-    assert_eq!(text, "look a: 1 -> 2");
-    let id = ChangeId::new("edit").unwrap();
-    rig.fields.looked(
-        rig.now,
-        &rig.intent,
-        (look, id),
-        Ok(Vec::new()),
-        &mut rig.out,
-    );
+    assert_eq!(rig.looks(&[]), "look a: 1 -> 2");
     assert_eq!(rig.call().1, "settle a", "it was another field");
     assert!(rig.back(&["b", "c"]).out.calls.is_empty(), "never restored");
 }
@@ -294,15 +301,40 @@ fn r101_field_that_something_else_has_set_leaves_the_change() {
 fn r20_newer_intent_is_no_drift() {
     let mut rig = Rig::settled_a();
     rig.out_of_sync("a", 3);
+    rig.looks(&[]);
     assert!(rig.reported().is_empty());
+    rig.out_of_sync("a", 3);
+    assert!(rig.reported().is_empty() && rig.out.calls.is_empty());
     rig.in_sync("a", 3);
-    rig.reported();
+    assert_eq!(rig.reported(), ["a in sync"]);
     rig.out_of_sync("a", 3);
     assert_eq!(
         rig.reported(),
         ["a out of sync"],
-        "it was in sync with this content"
+        "it was in sync with this"
     );
+}
+
+#[test]
+fn r101_settled_field_that_a_person_sets_leaves_the_change_at_once() {
+    let mut rig = Rig::settled_a();
+    rig.in_sync("a", 4);
+    assert!(rig.reported().is_empty(), "not before the look");
+    rig.looks(&["m.yaml#0: a: 1 -> 2"]);
+    assert_eq!(rig.out.left, [id("a")]);
+}
+
+#[test]
+fn r101_content_that_changes_during_a_look_is_looked_up_again() {
+    let mut rig = Rig::settled_a();
+    rig.in_sync("a", 3);
+    rig.fields.go_on(rig.now, &rig.intent, &mut rig.out);
+    rig.in_sync("a", 4);
+    assert_eq!(rig.out.calls.len(), 1);
+    rig.looks(&[]);
+    assert!(rig.reported().is_empty());
+    rig.looks(&[]);
+    assert_eq!(rig.reported(), ["a in sync"]);
 }
 
 #[test]
@@ -342,7 +374,11 @@ fn r101_next_owner_asks_again_for_edits_that_were_on_their_way() {
     let intent = Intent::of(&stored, &latest).unwrap();
     let mut rig = Rig::new();
     (rig.fields, rig.intent) = (Fields::of(&stored, &intent, rig.now.mono, 0), intent);
-    rig.fields.go_on(rig.now, &rig.intent, &mut rig.out);
+    assert_eq!(
+        rig.looks(&[]),
+        "look a: 1 -> 2",
+        "a person may have set it since"
+    );
     assert_eq!(rig.call().1, "b: 1 -> 2", "the field of `a` was set");
 }
 

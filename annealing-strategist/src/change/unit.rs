@@ -29,6 +29,10 @@ pub(super) struct Contents {
     pub(super) standing: Option<Standing>,
     /// The content when the present move of its fields began.
     pub(super) before: Option<Digest>,
+    /// The content when the look that is under way began.
+    pub(super) looking: Option<Digest>,
+    /// A content with which the fields are known to have their values: the edit made it, or they were looked up.
+    pub(super) looked: Option<Digest>,
     /// The content when it was last found in sync. `None`: it was not yet.
     pub(super) in_sync: Option<Option<Digest>>,
 }
@@ -42,16 +46,28 @@ pub(super) enum Stage {
     Due { at: Mono, alone: bool },
     /// The edit is being made.
     Editing { call: u64, alone: bool },
-    /// Something else has set a field of an edit: whether it was this one has to be looked up.
-    Doubted(Mono),
+    /// Something else may have set a field, which has to be looked up at this time. `settled`: all targets were found in sync
+    /// with the present edit before.
+    Doubted { at: Mono, settled: bool },
     /// The fields are being looked up.
-    Looking(u64),
+    Looking { call: u64, settled: bool },
     /// The edit was made, and its assets are waited for.
     Settling(u64),
     /// All targets were found in sync with it.
     Settled,
     /// Another program or a person has set a field: the unit is not the change's any more.
     Left,
+}
+
+impl Stage {
+    /// Whether all targets were found in sync with the present edit.
+    pub(super) fn is_settled(&self) -> bool {
+        let doubted = |stage: &Self| match stage {
+            Self::Doubted { settled, .. } | Self::Looking { settled, .. } => *settled,
+            _ => false,
+        };
+        *self == Self::Settled || doubted(self)
+    }
 }
 
 impl Unit {

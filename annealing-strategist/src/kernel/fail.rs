@@ -21,11 +21,8 @@ impl Kernel {
     pub(super) fn leave_behind(&mut self, now: Now, place: usize, why: String, out: &mut Effects) {
         let at = self.clock.at(now);
         let Some(live) = &mut self.live else { return };
-        let Some(asset) = live.targets().get(place).map(|target| target.asset.clone()) else {
-            return;
-        };
+        let asset = live.leave_behind(place);
         live.note(at, format!("continues without `{asset}`: {why}"), None);
-        live.leave_behind(place);
         let (rollout, content) = (live.id(), live.to().asset(&asset).map(|it| it.digest()));
         let mut step = Step::default();
         if let Some(content) = content {
@@ -49,7 +46,7 @@ impl Kernel {
     }
 
     /// Computes the closure again after the targets, and so their places, have changed.
-    fn close_anew(&mut self) {
+    pub(super) fn close_anew(&mut self) {
         let Some(live) = &self.live else { return };
         let before = |id: &AssetId| {
             let place = live.targets().place(id);

@@ -75,8 +75,8 @@ pub struct Kernel {
     ties: Vec<Vec<AssetId>>,
     /// Whether changes are live on assets of the group.
     has_changes: bool,
-    /// Whether assets that are only modelled are waited for, too.
-    waits_for_modelled: bool,
+    /// Whether this is the rollout of a change.
+    is_change: bool,
     calls: u64,
 }
 

@@ -60,7 +60,7 @@ impl Kernel {
 
     /// R20: whether an asset counts as updated once it is pinned: it is only modelled, so it is not enforced.
     pub(super) fn is_modelled_only(&self, at: &Incarnation, asset: &AssetId) -> bool {
-        let there = at.asset(asset).filter(|_| !self.waits_for_modelled);
+        let there = at.asset(asset).filter(|_| !self.is_change);
         there.is_some_and(|asset| self.types.is_modelled_only(asset.type_str()))
     }
 }

@@ -38,7 +38,7 @@ impl Kernel {
             past: Past::new(newest),
             ties: recovered.ties,
             has_changes: recovered.has_changes,
-            waits_for_modelled: recovered.waits_for_modelled,
+            is_change: recovered.is_change,
             calls: 0,
         };
         let went_by = recovered.newest.as_ref();

@@ -37,8 +37,9 @@ pub struct Recovered {
     pub ties: Vec<Vec<AssetId>>,
     /// Whether changes are live on assets of the group.
     pub has_changes: bool,
-    /// Whether assets that are only modelled are waited for, too: a change edits their fields.
-    pub waits_for_modelled: bool,
+    /// Whether this is the rollout of a change: assets that are only modelled are waited for, too, and a target that leaves is no
+    /// target any more.
+    pub is_change: bool,
 }
 
 impl Recovered {
@@ -58,7 +59,7 @@ impl Recovered {
             pins: Vec::new(),
             ties: Vec::new(),
             has_changes: false,
-            waits_for_modelled: false,
+            is_change: false,
         }
     }
 }

@@ -3,7 +3,7 @@
 use plugin_sdk::{Now, Pin, Progress, Standing, SyncState};
 use prodspec_model::AssetId;
 
-use super::{Bug, Effects, Kernel, Record};
+use super::{Bug, Effects, Kernel, Record, Step};
 
 impl Kernel {
     /// Takes in the standing of a target.
@@ -59,6 +59,9 @@ impl Kernel {
         let Some(place) = live.targets().place(asset) else {
             return;
         };
+        if self.is_change && !ours && !live.is_going_back() {
+            return self.drop_target(now, place, out);
+        }
         if !live.targets_mut().clear_row(place) {
             return;
         }
@@ -70,6 +73,25 @@ impl Kernel {
         live.set_progress(place, progress);
         live.look_soon(now.mono, false);
         out.steps.push(Record::Target(asset.clone(), None).into());
+    }
+
+    /// R101: something else has set the field of a target. It is neither updated nor waited for, and no canary.
+    fn drop_target(&mut self, now: Now, place: usize, out: &mut Effects) {
+        let at = self.clock.at(now);
+        let Some(live) = &mut self.live else { return };
+        let asset = live.leave_behind(place);
+        live.note(
+            at,
+            format!("continues without `{asset}`: its field was set by something else"),
+            None,
+        );
+        live.selecting.look_again(true);
+        self.pins.forget(&asset);
+        self.close_anew();
+        let mut step = Step::from(Record::Target(asset, None));
+        step.records
+            .extend(self.live.as_ref().map(|live| live.record()));
+        out.steps.push(step);
     }
 
     /// R20: the target is in sync, found by a diff that started after its pin moved. After a drift its bake starts

@@ -221,6 +221,7 @@ impl<R: Runtime> Groups<R> {
                 for (asset, standing) in standings {
                     fields.stands(now, intent, asset, standing, out);
                 }
+                fields.go_on(now, intent, out);
             });
         }
     }

@@ -87,6 +87,7 @@ policies:
   others: {update: edits}
   slowly: {canary: {count: 1, bake_secs: 60}, max_in_flight: 1}
   flags: {max_in_flight: 1, bake_secs: 10}
+  careful: {canary: {count: 1, bake_secs: 60}, max_in_flight: 1, bake_secs: 30}
   pins: {}
   halves: {waves: [{upto: {count: 2}, bake_secs: 600}]}
 ";

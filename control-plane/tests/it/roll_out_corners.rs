@@ -149,6 +149,70 @@ async fn r17_word_pins_waits_for_the_end_of_a_change_also_after_a_takeover() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn r101_canary_that_a_person_takes_out_is_no_canary() {
+    let world = World::new();
+    let running = world.start().await;
+    let change = change("version-2", "slowly").set("size", 2);
+    let rolling = running.handle.roll_out(&change, ann()).await.unwrap();
+    until(&running, "the canary is updated", || world.of_size(20) == 1).await;
+    write(
+        world.dir.path(),
+        &world.text().replace("size: 2", "size: 7"),
+    );
+    running
+        .handle
+        .tell_rollout(&rolling.key, Command::Pause, ann())
+        .await
+        .unwrap();
+    running.handle.settle(LONG).await.unwrap();
+    running.stop().await;
+    let running = world.start().await;
+    running
+        .handle
+        .tell_rollout(&rolling.key, Command::Resume, ann())
+        .await
+        .unwrap();
+    until(&running, "another canary is updated", || {
+        world.of_size(20) == 1
+    })
+    .await;
+    passes(Duration::from_secs(50)).await;
+    assert_eq!((world.of_size(20), world.of_size(70)), (1, 1), "it bakes");
+    let over = running
+        .handle
+        .wait_roll_out(&rolling.key, WEEK)
+        .await
+        .unwrap();
+    assert_eq!((over.state, world.of_size(20)), (State::Completed, 3));
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r102_next_owner_gives_up_the_fields_of_a_change_that_has_ended() {
+    let world = World::new();
+    let running = world.start().await;
+    let rolling = running.handle.roll_out(&dark_mode(), ann()).await.unwrap();
+    running
+        .handle
+        .wait_roll_out(&rolling.key, WEEK)
+        .await
+        .unwrap();
+    passes(LONG).await;
+    // As if the owner had died before it gave the field up.
+    let path = "services.a.flag".parse().unwrap();
+    let held = FieldEdit::set("manifest.yaml#0", path, true, false);
+    let held = SourceEdit::new("manifest.yaml", ann())
+        .field(held)
+        .held_by("rollout/dark-mode#1");
+    running.handle.edit(&held).await.unwrap();
+    running.stop().await;
+    let running = world.start().await;
+    passes(LONG).await;
+    assert!(running.handle.held_fields().await.unwrap().is_empty());
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn r17_takeover_with_several_changes_lets_no_group_change_its_way() {
     let manifest = MANIFEST.replace(
         "d: {size: 1, flag: false, group: edits}",
@@ -259,14 +323,14 @@ impl Generator for Remarks {
     fn generate(&self, input: &Input<'_>, out: &mut Drafts) -> Result<(), Problems> {
         for document in input.documents() {
             let name = AssetId::new(&document.name())?;
-            if let Ok(policy) = document.read::<RolloutPolicy>() {
-                if document.root().at(&"text".parse().unwrap()).is_none() {
-                    out.asset(
-                        Asset::builder(name).payload(&policy)?,
-                        document.provenance(),
-                    )?;
-                    continue;
-                }
+            let is_remark = document.root().at(&"text".parse().unwrap()).is_some();
+            if !is_remark {
+                let policy = document.read::<RolloutPolicy>()?;
+                out.asset(
+                    Asset::builder(name).payload(&policy)?,
+                    document.provenance(),
+                )?;
+                continue;
             }
             let policy = addons::RolloutPolicyRef::to(id("edits"));
             let remark = Asset::builder(name).payload(&document.read::<Remark>()?)?;

@@ -335,12 +335,14 @@ impl Live {
         }
     }
 
-    /// Continues without a target, which stays where it is. Places change, so the last selection is dropped.
-    pub(in crate::kernel) fn leave_behind(&mut self, place: usize) {
+    /// Continues without a target, which stays where it is. Places change, so the last selection is dropped. Returns the
+    /// asset.
+    pub(in crate::kernel) fn leave_behind(&mut self, place: usize) -> AssetId {
         let asset = self.targets.remove(place).asset;
         self.selecting.forget();
-        self.left_out.push(asset);
+        self.left_out.push(asset.clone());
         self.left_out.sort();
+        asset
     }
 
     /// Returns the assets that stay where they are, because their content failed before or they wait for one of those.

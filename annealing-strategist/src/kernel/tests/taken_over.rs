@@ -35,7 +35,7 @@ pub(super) fn take_over(plane: &Plane, now: Now, config: &Config, out: &mut Effe
     let recovered = Recovered {
         ties: Vec::new(),
         has_changes: false,
-        waits_for_modelled: false,
+        is_change: false,
         latest: plane.latest.clone(),
         head: plane.head.clone(),
         heads: heads.clone(),

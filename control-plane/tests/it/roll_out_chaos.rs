@@ -1,0 +1,295 @@
+//! R101 to R103 under any sequence of deaths, lost answers, broken pushes, commands and people's edits: two changes of the
+//! same services end, and the text and production are those that the ends say.
+
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
+    time::Duration,
+};
+
+use control_plane::{
+    prelude::*,
+    sdk::{EditError, EditableSource, Proposal, SourceChange},
+    strategist::{Command, State},
+};
+use futures::stream::BoxStream;
+use prodspec_model::{AssetId, Revision, SourceName};
+use tokio::sync::Mutex;
+
+use crate::{
+    edits::dying::Dying,
+    roll_out::{NAMES, WEEK, World, change},
+    rollouts::passes,
+    world::{LONG, Running, ann, id, write},
+};
+
+/// Number of histories.
+const SEEDS: u64 = 60;
+/// Number of things that happen in one of them.
+const STEPS: u64 = 25;
+/// Size that a person sets.
+const BY_HAND: &str = "size: 7";
+
+/// Splitmix64: the numbers of one history.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ (z >> 31)) % sides
+    }
+}
+
+/// A source whose commits a person waits for, and that counts how often each field is set to a new value.
+struct Watched {
+    source: Dying,
+    committing: Arc<Mutex<()>>,
+    set: Arc<std::sync::Mutex<Vec<String>>>,
+}
+
+#[async_trait]
+impl SourceOfTruth for Watched {
+    fn name(&self) -> SourceName {
+        self.source.name()
+    }
+
+    async fn read(&self) -> Result<Reading, Problems> {
+        self.source.read().await
+    }
+
+    fn changes(&self) -> BoxStream<'static, ()> {
+        self.source.changes()
+    }
+}
+
+#[async_trait]
+impl EditableSource for Watched {
+    async fn propose(&self, change: &SourceChange) -> Result<Proposal, EditError> {
+        self.source.propose(change).await
+    }
+
+    async fn commit(
+        &self,
+        change: &SourceChange,
+        proposal: &Proposal,
+    ) -> Result<Revision, EditError> {
+        let _alone = self.committing.lock().await;
+        let dies = self.source.dies.load(Ordering::Relaxed);
+        let done = self.source.commit(change, proposal).await;
+        if done.is_ok() || dies == 2 {
+            let edits = change.edits.iter().map(|edit| edit.to_string());
+            self.set.lock().unwrap().extend(edits);
+        }
+        done
+    }
+}
+
+struct History {
+    world: World,
+    dice: Dice,
+    dies: Arc<AtomicU8>,
+    committing: Arc<Mutex<()>>,
+    set: Arc<std::sync::Mutex<Vec<String>>>,
+    /// Services whose size a person has set.
+    by_hand: BTreeSet<&'static str>,
+    retries: usize,
+    /// The events so far, for a failure.
+    log: Vec<String>,
+}
+
+impl History {
+    fn new(seed: u64) -> Self {
+        Self {
+            world: World::new(),
+            dice: Dice(seed),
+            dies: Arc::default(),
+            committing: Arc::default(),
+            set: Arc::default(),
+            by_hand: BTreeSet::new(),
+            retries: 0,
+            log: Vec::new(),
+        }
+    }
+
+    async fn start(&self) -> Running {
+        let source = Watched {
+            source: Dying {
+                file: YamlFile::new(self.world.path()),
+                dies: self.dies.clone(),
+            },
+            committing: self.committing.clone(),
+            set: self.set.clone(),
+        };
+        let running = self.world.start_with("manifest.yaml", source);
+        running.handle.wait_until_owner().await;
+        running
+    }
+
+    /// A person sets the size of a service, or inserts a comment.
+    async fn person(&mut self) {
+        let _alone = self.committing.lock().await;
+        let text = self.world.text();
+        let name = NAMES[self.dice.roll(4) as usize];
+        let entry = format!("  {name}: {{size: ");
+        let at = text.find(&entry).unwrap() + entry.len();
+        let text = match self.dice.roll(2) {
+            0 => format!("{text}# by hand\n"),
+            _ => {
+                self.by_hand.insert(name);
+                format!("{}7{}", &text[..at], &text[at + 1..])
+            }
+        };
+        write(self.world.dir.path(), &text);
+    }
+
+    async fn command(&mut self, running: &Running, keys: &[AssetId]) {
+        let commands = [
+            Command::Pause,
+            Command::Resume,
+            Command::RollBack,
+            Command::Retry,
+            Command::Abort,
+        ];
+        let command = commands[self.dice.roll(5) as usize];
+        let key = &keys[self.dice.roll(2) as usize];
+        let done = running.handle.tell_rollout(key, command, ann()).await;
+        self.log
+            .push(format!("{command:?} {key}: {}", done.is_ok()));
+        self.retries += usize::from(command == Command::Retry && done.is_ok());
+    }
+
+    async fn step(&mut self, running: &mut Running, keys: &[AssetId]) {
+        let drawn = self.dice.roll(10);
+        self.log.push(format!("step {drawn}"));
+        match drawn {
+            0 => {
+                // The process dies: its tasks stop wherever they are.
+                running.task.abort();
+                *running = self.start().await;
+            }
+            1 => self
+                .dies
+                .store(1 + self.dice.roll(2) as u8, Ordering::Relaxed),
+            2 => self.person().await,
+            3 => {
+                let broken = id(NAMES[self.dice.roll(4) as usize]);
+                self.world.production.state().broken.insert(broken);
+            }
+            4 => self.world.production.state().broken.clear(),
+            5 => self.command(running, keys).await,
+            6 => passes(Duration::from_millis(self.dice.roll(500))).await,
+            _ => passes(Duration::from_secs(self.dice.roll(90))).await,
+        }
+    }
+
+    /// Lets the changes end.
+    async fn heal(&mut self, running: &Running, keys: &[AssetId]) -> Vec<State> {
+        self.dies.store(0, Ordering::Relaxed);
+        self.world.production.state().broken.clear();
+        let mut ends = Vec::new();
+        for key in keys {
+            // A rollout that is paused or stopped waits for a person.
+            for command in [Command::Resume, Command::RollBack] {
+                let views = running.handle.rollouts().await.unwrap();
+                let view = views.iter().find(|view| view.policy == *key);
+                let waits = view.is_some_and(|view| view.is_on_hold());
+                if waits {
+                    drop(running.handle.tell_rollout(key, command, ann()).await);
+                }
+            }
+            let over = running.handle.wait_roll_out(key, WEEK).await;
+            let views = running.handle.rollouts().await.unwrap();
+            let over = over.unwrap_or_else(|error| {
+                panic!(
+                    "{error}\n{:?}\n{:#?}\n{}",
+                    self.log,
+                    views.last(),
+                    self.world.text()
+                )
+            });
+            ends.push(over.state);
+        }
+        ends
+    }
+
+    fn judge(&self, ends: &[State], new: u64) {
+        let text = self.world.text();
+        let why = || format!("{:?}\n{ends:?}\n{text}", self.log);
+        let is_set = |state: &State, set: &str, back: &'static str| match state {
+            State::Completed => set.to_owned(),
+            State::RolledBack { .. } => back.to_owned(),
+            state => panic!("{state}: {}", why()),
+        };
+        let sick = new == 3 && self.by_hand.len() < NAMES.len();
+        let completed = ends[0] == State::Completed;
+        assert!(!(sick && completed), "unhealthy {}", why());
+        let size = is_set(&ends[0], &format!("size: {new}"), "size: 1");
+        let flag = is_set(&ends[1], "flag: true", "flag: false");
+        for name in NAMES {
+            let size = match self.by_hand.contains(name) {
+                true => BY_HAND,
+                false => &size,
+            };
+            let entry = format!("  {name}: {{{size}, {flag}, ");
+            assert!(text.contains(&entry), "{entry} {}", why());
+            let number: u64 = size["size: ".len()..].parse().unwrap();
+            let intended = number * 10 + u64::from(flag == "flag: true");
+            let there = self.world.production.size(name);
+            assert_eq!(there, Some(intended), "{name} {}", why());
+            // No target is set twice, but for a retry; a person may have set it in between.
+            let set = self.set.lock().unwrap();
+            let field = format!("services.{name}.size: 1 -> {new}");
+            let times = set.iter().filter(|edit| edit.ends_with(&field)).count();
+            assert!(times <= 1 + self.retries, "{times} times {field} {}", why());
+        }
+    }
+}
+
+/// Returns how the changes have ended, and whether a person has set a field of one.
+async fn play(seed: u64) -> (Vec<State>, bool) {
+    let mut history = History::new(seed);
+    let mut running = history.start().await;
+    running.handle.settle(LONG).await.unwrap();
+    let new = [2, 3][history.dice.roll(2) as usize];
+    let version = ["flags", "careful"][history.dice.roll(2) as usize];
+    let version = change("version", version).set("size", new);
+    let flag = ["slowly", "flags", "halves"][history.dice.roll(3) as usize];
+    let flag = change("dark-mode", flag).set("flag", true);
+    let mut keys = Vec::new();
+    for change in [version, flag] {
+        keys.push(running.handle.roll_out(&change, ann()).await.unwrap().key);
+    }
+    for _ in 0..STEPS {
+        history.step(&mut running, &keys).await;
+    }
+    let ends = history.heal(&running, &keys).await;
+    // Pushes that have failed for long are repeated seldom.
+    let settled = running.handle.settle(Duration::from_secs(3600)).await;
+    settled.unwrap();
+    history.judge(&ends, new);
+    passes(LONG).await;
+    let held = running.handle.held_fields().await.unwrap();
+    assert!(held.is_empty(), "{:?}\n{held:?}", history.log);
+    running.stop().await;
+    (ends, !history.by_hand.is_empty())
+}
+
+#[tokio::test(start_paused = true)]
+async fn r101_changes_end_as_they_say_whatever_happens_meanwhile() {
+    let (mut completed, mut back, mut by_hand) = (0, 0, 0);
+    for seed in 0..SEEDS {
+        println!("seed {seed}");
+        let (ends, person) = play(seed).await;
+        completed += usize::from(ends.contains(&State::Completed));
+        back += usize::from(ends.iter().any(|end| end.word() == "rolled back"));
+        by_hand += usize::from(person);
+    }
+    let seldom = [completed, back, by_hand].map(|many| many < SEEDS as usize / 4);
+    assert_eq!(seldom, [false; 3], "{completed} {back} {by_hand}");
+}
