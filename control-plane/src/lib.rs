@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod arrivals;
 mod assembly;
 mod builder;
 mod desk;

@@ -1,11 +1,12 @@
 //! The control plane of one partition: an enforcer, and generation and rollouts while the partition is owned.
 
-use std::{future::Future, sync::Arc};
+use std::{future::Future, pin::pin, sync::Arc};
 
 use annealing_enforcer::Enforcer;
 use control_plane_runtime::{Runtime, TokioRuntime};
+use futures::future::{Either, select};
 
-use crate::{handle::Handle, shared::Shared};
+use crate::{arrivals, handle::Handle, shared::Shared};
 
 /// A control plane of one partition: it generates, enforces and rolls out.
 ///
@@ -38,7 +39,12 @@ impl<R: Runtime> ControlPlane<R> {
     ) -> Result<(), annealing_enforcer::Error> {
         let mut owned = self.shared.owned.subscribe();
         let mut rolls = self.shared.rollouts.subscribe();
-        let ended = self.enforcer.run(shutdown).await;
+        let arrivals = pin!(arrivals::include(self.handle()));
+        let run = pin!(self.enforcer.run(shutdown));
+        let ended = match select(run, arrivals).await {
+            Either::Left((ended, _)) => ended,
+            Either::Right((never, _)) => match never {},
+        };
         // Generation and rollouts end with the ownership. Wait for their end, so that they do not outlive this call.
         // The senders are in `self.shared`, so waiting cannot fail.
         let _ = owned.wait_for(Option::is_none).await;

@@ -12,7 +12,7 @@ use annealing_strategist::{
 use control_plane_runtime::Runtime;
 use control_plane_store::Batch;
 use futures::channel::oneshot;
-use plugin_sdk::{BoxError, By, FieldEdit, FieldPath, Reading, RolloutId};
+use plugin_sdk::{BoxError, By, FieldEdit, FieldPath, Holder, Reading, RolloutId};
 use prodspec_model::{
     Asset, AssetId, Incarnation, IncarnationNo, SourceName,
     addons::RolloutPolicyRef,
@@ -65,6 +65,11 @@ pub enum RollOutRefused {
         /// Its group, and how that is updated.
         why: String,
     },
+    /// A target is made from another source than those of the change.
+    #[error(
+        "`{0}` is made from the source `{source}`, and the targets of the change are not; make one change for each source", source = .1.0
+    )]
+    OtherSource(AssetId, SourceName),
     /// The field of a target is not known.
     #[error(
         "it is not known from which entry of a source `{0}` is made; give its generator a provenance"
@@ -91,10 +96,10 @@ pub enum RollOutRefused {
 }
 
 /// The fields of the targets, as they are before the change.
-struct Sought {
-    source: SourceName,
+pub(crate) struct Sought {
+    pub(crate) source: SourceName,
     /// The fields of each target that do not have their values yet.
-    fields: BTreeMap<AssetId, Vec<FieldEdit>>,
+    pub(crate) fields: BTreeMap<AssetId, Vec<FieldEdit>>,
 }
 
 impl<R: Runtime> Handle<R> {
@@ -123,13 +128,21 @@ impl<R: Runtime> Handle<R> {
         let latest = self.latest().await?;
         let targets = targets(self, change, &latest).await?;
         let sought = sought(self, change, &targets).await?;
-        let plan = (number, first, known.as_ref());
-        let planned = planned_change(self, change, by.clone(), plan, &latest, sought).await?;
+        let is_set = |id: &AssetId| !sought.fields.contains_key(id);
+        let beside = targets.iter().map(Asset::id).filter(is_set).collect();
+        let source = sought.source.clone();
+        let holder = Planned::holder_of(&change.name, number).map_err(|error| malformed(&error))?;
+        let (edit, fields) = tried(self, (by.clone(), holder), sought).await?;
+        let at = (latest.no(), self.shared.runtime.now().wall);
+        let change_by = (change.clone(), by);
+        let planned = Planned::new(change_by, (number, first), at, source, &fields, beside);
+        let planned = planned.map_err(|error| malformed(&error))?;
+        let batch = planned.batch(&self.shared.partition, known.as_ref())?;
         let rolling = RollingOut {
-            key: planned.0.key().clone(),
-            targets: planned.0.len(),
+            key: planned.key().clone(),
+            targets: planned.len(),
         };
-        match self.begin(planned).await {
+        match self.begin((planned, edit, batch)).await {
             Ok(()) => Ok(rolling),
             // The same change may have begun meanwhile.
             Err(error) => match known_as(self, change, number).await? {
@@ -234,13 +247,22 @@ async fn targets<R: Runtime>(
     if targets.is_empty() {
         return Err(RollOutRefused::NoTarget.into());
     }
+    by_edits(handle, &targets).await?;
+    Ok(targets)
+}
+
+/// Checks that assets are of policy groups that are updated by edits.
+pub(crate) async fn by_edits<R: Runtime>(
+    handle: &Handle<R>,
+    targets: &[Asset],
+) -> Result<(), Error> {
     let views = handle.rollouts().await?;
     let by_edits: BTreeSet<&AssetId> = views
         .iter()
         .filter(|view| view.update == Update::Edits)
         .map(|view| &view.policy)
         .collect();
-    for target in &targets {
+    for target in targets {
         let why = match policy_of(target) {
             Some(policy) if by_edits.contains(&policy) => continue,
             Some(policy) => {
@@ -251,11 +273,11 @@ async fn targets<R: Runtime>(
         let asset = target.id();
         return Err(RollOutRefused::NotByEdits { asset, why }.into());
     }
-    Ok(targets)
+    Ok(())
 }
 
 /// Finds the fields of the targets in their source, by where they are made from today.
-async fn sought<R: Runtime>(
+pub(crate) async fn sought<R: Runtime>(
     handle: &Handle<R>,
     change: &RollOut,
     targets: &[Asset],
@@ -290,63 +312,45 @@ async fn sought<R: Runtime>(
     Ok(Sought { source, fields })
 }
 
-/// Tries the whole change. Returns it with the edit of all its fields, and the commit of its records.
-async fn planned_change<R: Runtime>(
+/// Tries to set all fields. Returns the edit of all of them, to be reserved, and the targets.
+pub(crate) async fn tried<R: Runtime>(
     handle: &Handle<R>,
-    change: &RollOut,
-    by: By,
-    (number, first, known): (u64, RolloutId, Option<&Known>),
-    latest: &Incarnation,
+    (by, holder): (By, Holder),
     sought: Sought,
-) -> Result<(Planned, SourceEdit, Batch), Error> {
-    let desk = handle.desk().await?;
+) -> Result<(SourceEdit, Vec<PlannedTarget>), Error> {
     let Sought { source, fields } = sought;
-    let plan = |targets| {
-        let at = (latest.no(), handle.shared.runtime.now().wall);
-        let planned = Planned::new(
-            (change.clone(), by.clone()),
-            (number, first),
-            at,
-            source.clone(),
-            targets,
-        );
-        planned.map_err(|error| malformed(&error))
-    };
-    let empty = plan(Vec::new())?;
     let distinct: BTreeMap<String, &FieldEdit> = fields
         .values()
         .flatten()
         .map(|edit| (format!("{} {}", edit.document, edit.path), edit))
         .collect();
-    let edit = SourceEdit::new(&source.0, by.clone())
+    let edit = SourceEdit::new(&source.0, by)
         .fields(distinct.into_values().cloned())
-        .held_by(empty.holder())
+        .held_by(holder)
         .blast_radius(usize::MAX)
         .only(fields.keys().cloned().collect());
     let mut targets = Vec::new();
-    if !fields.is_empty() {
-        let changes = desk.attempt_alone(&edit).await?;
-        let mut changes: BTreeMap<AssetId, _> =
-            changes.into_iter().map(|it| (it.id(), it)).collect();
-        for (asset, edits) in fields {
-            let content = changes
-                .remove(&asset)
-                .and_then(|it| it.before.zip(it.after));
-            let (before, after) = content.ok_or(RollOutRefused::Unaffected(asset.clone()))?;
-            if policy_of(&before) != policy_of(&after) {
-                let why = "would leave its policy group by the change".to_owned();
-                return Err(RollOutRefused::NotByEdits { asset, why }.into());
-            }
-            targets.push(PlannedTarget {
-                before,
-                after,
-                edits,
-            });
-        }
+    if fields.is_empty() {
+        return Ok((edit, targets));
     }
-    let planned = plan(targets)?;
-    let batch = planned.batch(&handle.shared.partition, known)?;
-    Ok((planned, edit, batch))
+    let changes = handle.desk().await?.attempt_alone(&edit).await?;
+    let mut changes: BTreeMap<AssetId, _> = changes.into_iter().map(|it| (it.id(), it)).collect();
+    for (asset, edits) in fields {
+        let content = changes
+            .remove(&asset)
+            .and_then(|it| it.before.zip(it.after));
+        let (before, after) = content.ok_or(RollOutRefused::Unaffected(asset.clone()))?;
+        if policy_of(&before) != policy_of(&after) {
+            let why = "would leave its policy group by the change".to_owned();
+            return Err(RollOutRefused::NotByEdits { asset, why }.into());
+        }
+        targets.push(PlannedTarget {
+            before,
+            after,
+            edits,
+        });
+    }
+    Ok((edit, targets))
 }
 
 /// The edits that give the fields of a target their values. Fields that have them are left out.

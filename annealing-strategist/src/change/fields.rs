@@ -4,14 +4,11 @@
 //! restored. Targets with a field in common are one unit. Edits are requested again until they are made: setting a field
 //! to a value that it has changes nothing, so an answer that was lost does no harm.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeSet, time::Duration};
 
 use jiff::Timestamp;
 use plugin_sdk::{
-    By, ChangeId, Holder, Mono, Now, Pin, Standing, SyncState,
+    By, ChangeId, FieldEdit, Holder, Mono, Now, Pin, Standing, SyncState,
     operation::SourceEdit,
     plugin,
     port::{HeldEdit, Made, SettleEnd, SettleRequest, Settlement},
@@ -20,8 +17,8 @@ use prodspec_model::{Asset, AssetId, Digest, SourceName};
 
 use super::{
     intent::Intent,
-    record::Stored,
-    unit::{Stage, Unit, directed, units},
+    record::{PlannedTarget, Stored},
+    unit::{Stage, Unit, Units, directed, named},
 };
 
 /// Maximum number of fields in one edit.
@@ -35,9 +32,7 @@ pub(crate) struct Fields {
     holder: Holder,
     by: By,
     source: SourceName,
-    pub(super) units: Vec<Unit>,
-    /// The unit of each target.
-    of: BTreeMap<AssetId, usize>,
+    pub(super) units: Units,
     calls: u64,
     /// The call that edits or reads the source now. The next one waits for its answer: an edit that has begun may still be made.
     at_source: Option<u64>,
@@ -68,13 +63,16 @@ impl Fields {
     /// Creates the fields of a stored change. Those of targets that were on their way when the last owner stopped are due. The
     /// numbers of its calls follow `calls`.
     pub(crate) fn of(stored: &Stored, intent: &Intent, now: Mono, calls: u64) -> Self {
-        let (units, of) = units(stored);
+        let mut units = Units::default();
+        for (asset, target) in &stored.targets {
+            let before = Asset::try_from(target.before.as_str()).ok();
+            units.add(asset, &target.edits, before.map(|asset| asset.digest()));
+        }
         let mut fields = Self {
             holder: stored.holder(),
             by: stored.record.by.clone(),
             source: stored.record.source.clone(),
             units,
-            of,
             calls,
             at_source: None,
         };
@@ -101,20 +99,43 @@ impl Fields {
         fields
     }
 
+    /// Adds targets that have come. They wait for their turn.
+    pub(crate) fn join(&mut self, targets: &[PlannedTarget], out: &mut Out) {
+        for target in targets {
+            let asset = target.before.id();
+            self.units
+                .add(&asset, &target.edits, Some(target.before.digest()));
+            let left = self.unit(&asset).is_some_and(|it| it.stage == Stage::Left);
+            if left {
+                out.left.push(asset);
+            }
+        }
+    }
+
+    /// All fields, with their values before and after.
+    pub(crate) fn edits(&self) -> impl Iterator<Item = &FieldEdit> {
+        self.units.all.iter().flat_map(|unit| &unit.edits)
+    }
+
     /// The targets, sorted by id.
     pub(crate) fn targets(&self) -> impl Iterator<Item = &AssetId> {
-        self.of.keys()
+        self.units.of.keys()
+    }
+
+    /// Whether the asset is a target.
+    pub(crate) fn is_target(&self, asset: &AssetId) -> bool {
+        self.units.of.contains_key(asset)
     }
 
     /// Time at which the fields of a target were set last, or restored. `None`: they have not been, or it is no target.
     pub(crate) fn moved_at(&self, asset: &AssetId) -> Option<Timestamp> {
-        let unit = self.units.get(*self.of.get(asset)?)?;
+        let unit = self.units.all.get(*self.units.of.get(asset)?)?;
         unit.moved_at.filter(|_| unit.stage != Stage::Left)
     }
 
     /// The targets that have to move together.
     pub(crate) fn ties(&self) -> Vec<Vec<AssetId>> {
-        let several = self.units.iter().filter(|unit| unit.assets.len() > 1);
+        let several = self.units.all.iter().filter(|unit| unit.assets.len() > 1);
         several
             .map(|unit| unit.assets.keys().cloned().collect())
             .collect()
@@ -125,7 +146,7 @@ impl Fields {
         if self.at_source.is_some() {
             return None;
         }
-        let due = self.units.iter().filter_map(|unit| match unit.stage {
+        let due = self.units.all.iter().filter_map(|unit| match unit.stage {
             Stage::Due { at, .. } | Stage::Doubted { at, .. } => Some(at),
             _ => None,
         });
@@ -183,7 +204,7 @@ impl Fields {
         self.calls += 1;
         let (call, alone) = (self.calls, chosen.len() == 1);
         for no in &chosen {
-            self.units[*no].stage = Stage::Editing { call, alone };
+            self.units.all[*no].stage = Stage::Editing { call, alone };
         }
         self.at_source = Some(call);
         out.calls
@@ -193,7 +214,7 @@ impl Fields {
     /// The units whose fields are looked up next, together.
     fn doubted(&self, now: Now) -> Vec<usize> {
         let (mut doubted, mut fields) = (Vec::new(), 0);
-        for (no, unit) in self.units.iter().enumerate() {
+        for (no, unit) in self.units.all.iter().enumerate() {
             let due = matches!(unit.stage, Stage::Doubted { at, .. } if at <= now.mono);
             if due && (fields + unit.edits.len() <= FIELDS || doubted.is_empty()) {
                 doubted.push(no);
@@ -207,7 +228,7 @@ impl Fields {
         self.calls += 1;
         let call = self.calls;
         for no in units {
-            let unit = &mut self.units[*no];
+            let unit = &mut self.units.all[*no];
             let settled = matches!(unit.stage, Stage::Doubted { settled: true, .. });
             unit.stage = Stage::Looking { call, settled };
             for contents in unit.contents.values_mut() {
@@ -224,7 +245,7 @@ impl Fields {
         let due = |unit: &Unit, wants_alone: bool| matches!(unit.stage, Stage::Due { at, alone } if at <= now.mono && alone == wants_alone);
         for back in [true, false] {
             let (mut chosen, mut fields) = (Vec::new(), 0);
-            let units = self.units.iter().enumerate();
+            let units = self.units.all.iter().enumerate();
             for (no, unit) in units.filter(|(_, unit)| unit.is_back(intent) == Some(back)) {
                 let fits = fields + unit.edits.len() <= FIELDS || chosen.is_empty();
                 if due(unit, false) && fits {
@@ -236,7 +257,7 @@ impl Fields {
                 return chosen;
             }
         }
-        let alone = self.units.iter().position(|unit| due(unit, true));
+        let alone = self.units.all.iter().position(|unit| due(unit, true));
         alone.into_iter().collect()
     }
 
@@ -246,7 +267,7 @@ impl Fields {
         let mut edit = HeldEdit::new(id, self.holder.clone(), self.by.clone());
         let mut targets = BTreeSet::new();
         let mut is_back = false;
-        for unit in units.iter().filter_map(|no| self.units.get(*no)) {
+        for unit in units.iter().filter_map(|no| self.units.all.get(*no)) {
             let back = unit.is_back(intent) == Some(true);
             if !back {
                 edit.units.push(unit.edits.len());
@@ -268,14 +289,16 @@ impl Fields {
 
     /// The id of the present edit of a unit. It differs each time that the fields are set or restored.
     fn change_id(&self, unit: usize) -> ChangeId {
-        let moves = self.units.get(unit).map_or(0, |unit| unit.moves);
-        let text = format!("{} {unit} {moves}", self.holder);
+        let unit = self.units.all.get(unit);
+        let moves = unit.map_or(0, |unit| unit.moves);
+        let field = unit.and_then(|unit| unit.edits.first()).map(named);
+        let text = format!("{} {} {moves}", self.holder, field.unwrap_or_default());
         number(Digest::of(text.as_bytes())).into()
     }
 
     pub(super) fn unit(&mut self, asset: &AssetId) -> Option<&mut Unit> {
-        let no = *self.of.get(asset)?;
-        self.units.get_mut(no)
+        let no = *self.units.of.get(asset)?;
+        self.units.all.get_mut(no)
     }
 
     /// An edit was made, or was not.
@@ -290,8 +313,8 @@ impl Fields {
         self.at_source = self.at_source.filter(|at| *at != call);
         let in_it =
             |unit: &Unit| matches!(unit.stage, Stage::Editing { call: it, .. } if it == call);
-        let places: Vec<usize> = (0..self.units.len())
-            .filter(|no| in_it(&self.units[*no]))
+        let places: Vec<usize> = (0..self.units.all.len())
+            .filter(|no| in_it(&self.units.all[*no]))
             .collect();
         for no in places {
             match &answer {
@@ -313,8 +336,8 @@ impl Fields {
         out: &mut Out,
     ) {
         self.at_source = self.at_source.filter(|at| *at != call);
-        for no in 0..self.units.len() {
-            let settled = match self.units[no].stage {
+        for no in 0..self.units.all.len() {
+            let settled = match self.units.all[no].stage {
                 Stage::Looking { call: it, settled } if it == call => settled,
                 _ => continue,
             };
@@ -331,7 +354,7 @@ impl Fields {
                 Ok(_) => self.cleared(now, intent, no, out),
                 Err(error) => {
                     let at = now.mono + again(error);
-                    self.units[no].stage = Stage::Doubted { at, settled };
+                    self.units.all[no].stage = Stage::Doubted { at, settled };
                 }
             }
         }
@@ -340,7 +363,7 @@ impl Fields {
 
     /// Whether a field of a unit is not the change's any more.
     fn is_left(&self, intent: &Intent, no: usize, left_alone: &[String]) -> bool {
-        let unit = &self.units[no];
+        let unit = &self.units.all[no];
         let back = unit.is_back(intent) == Some(true);
         let mut edits = unit.edits.iter();
         edits.any(|edit| left_alone.contains(&directed(edit, back).to_string()))
@@ -355,13 +378,13 @@ impl Fields {
         out: &mut Out,
     ) {
         if self.is_left(intent, no, &made.left_alone) {
-            let unit = &mut self.units[no];
+            let unit = &mut self.units.all[no];
             unit.stage = Stage::Left;
             out.left.extend(unit.assets.keys().cloned());
             return;
         }
         self.calls += 1;
-        let unit = &mut self.units[no];
+        let unit = &mut self.units.all[no];
         unit.stage = Stage::Settling(self.calls);
         for change in &made.changes {
             if let Some(contents) = unit.contents.get_mut(&change.id()) {
@@ -386,7 +409,7 @@ impl Fields {
         error: &plugin::Error,
         out: &mut Out,
     ) {
-        let unit = &mut self.units[no];
+        let unit = &mut self.units.all[no];
         let is_permanent = matches!(error, plugin::Error::Permanent { .. });
         let (wait, alone) = match (is_permanent, &unit.stage) {
             (true, Stage::Editing { alone: false, .. }) => (Duration::ZERO, true),
@@ -427,17 +450,17 @@ impl Fields {
         out: &mut Out,
     ) {
         let waits = |unit: &Unit| unit.stage == Stage::Settling(call);
-        let Some(no) = self.units.iter().position(waits) else {
+        let Some(no) = self.units.all.iter().position(waits) else {
             return;
         };
         match end {
             Ok(Settlement::Done) => {
-                self.units[no].stage = Stage::Settled;
+                self.units.all[no].stage = Stage::Settled;
                 self.report(now, intent, no, out);
                 self.replay(now, intent, no, out);
             }
             Ok(Settlement::Overwritten(_)) => {
-                self.units[no].stage = Stage::Doubted {
+                self.units.all[no].stage = Stage::Doubted {
                     at: now.mono,
                     settled: false,
                 };

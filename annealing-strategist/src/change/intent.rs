@@ -5,14 +5,16 @@
 
 use plugin_sdk::{BoxError, Cause, GroupHead, Pin, Standing, SyncState};
 use prodspec_model::{
-    Asset, AssetId, AssetRef, Digest, Incarnation, IncarnationId, IncarnationNo,
+    Asset, AssetId, AssetRef, Digest, Incarnation,
     addons::RolloutPolicyRef,
-    incarnation::Header,
     rollout::{RolloutPolicy, Update},
 };
 
-use super::record::Stored;
-use crate::{kernel::Recovered, record::TargetRecord};
+use super::record::{PlannedTarget, Stored};
+use crate::{
+    kernel::{Joins, Recovered, edited},
+    record::TargetRecord,
+};
 
 /// The intent of a change, as the kernel of its rollout sees it.
 #[derive(Debug)]
@@ -42,8 +44,8 @@ impl Intent {
         }
         before.extend(policy_asset(&key, latest.asset(&policy).as_ref())?);
         let base = stored.record.base;
-        let from = made(latest, base, before, &[]);
-        let to = made(&from, stored.rollout.to, after, &[]);
+        let from = edited(latest, base, before, &[]);
+        let to = edited(&from, stored.rollout.to, after, &[]);
         Ok(Self {
             policy_digest: latest.asset(&policy).map(|asset| asset.digest()),
             key,
@@ -79,7 +81,7 @@ impl Intent {
             .then(|| self.key.clone())
             .into_iter()
             .collect();
-        self.to = made(
+        self.to = edited(
             &self.to,
             self.to.no().next(),
             there.into_iter().collect(),
@@ -94,8 +96,26 @@ impl Intent {
         // Without a policy it would still belong to the group by its head.
         let other = there.and_then(|there| renamed(&self.policy, &there).ok());
         let other: Vec<Asset> = other.into_iter().collect();
-        self.to = made(&self.to, self.to.no().next(), other, &[]);
+        self.to = edited(&self.to, self.to.no().next(), other, &[]);
         self.to.clone()
+    }
+
+    /// Adds targets. Returns them for the kernel.
+    ///
+    /// # Errors
+    /// When a target cannot be read.
+    pub(crate) fn join(&mut self, targets: &[PlannedTarget]) -> Result<Vec<Joins>, BoxError> {
+        let renamed = |target: &PlannedTarget| {
+            let before = renamed(&self.key, &target.before)?;
+            let after = renamed(&self.key, &target.after)?;
+            Ok::<_, BoxError>(Joins { before, after })
+        };
+        let joins = targets.iter().map(renamed).collect::<Result<Vec<_>, _>>()?;
+        let before = joins.iter().map(|it| it.before.clone()).collect();
+        let after = joins.iter().map(|it| it.after.clone()).collect();
+        self.from = edited(&self.from, self.from.no(), before, &[]);
+        self.to = edited(&self.to, self.to.no(), after, &[]);
+        Ok(joins)
     }
 
     /// The stored data as the kernel takes it over.
@@ -106,11 +126,16 @@ impl Intent {
         recovered.is_change = true;
         recovered.to = Some(self.to.clone());
         recovered.rolling = stored.targets.iter().map(|(id, _)| id.clone()).collect();
+        let own = stored.rollout.id;
+        let late = stored
+            .targets
+            .iter()
+            .filter(|(_, it)| it.late_in == Some(own));
+        recovered.late = late.map(|(id, _)| id.clone()).collect();
         recovered.rows.clone_from(&stored.rows);
         // Those of earlier changes with the name do not count.
         let mut quarantine = stored.quarantine.clone();
         for (_, failed) in &mut quarantine {
-            let own = stored.rollout.id;
             failed.failed.retain(|failed| failed.rollout == own);
         }
         quarantine.retain(|(_, failed)| !failed.failed.is_empty());
@@ -140,13 +165,6 @@ impl Intent {
         };
         Standing::at(pin, self.content(asset, !pin.is_at(self.from.no())), state)
     }
-}
-
-fn made(on: &Incarnation, no: IncarnationNo, put: Vec<Asset>, gone: &[AssetId]) -> Incarnation {
-    let snapshot = on.snapshot().edit(no, put, gone);
-    let id = IncarnationId::new(on.id().partition.clone(), no);
-    let header = Header::new(id, None, &snapshot, on.header().sealed_at);
-    Incarnation::new(header, snapshot)
 }
 
 /// The target in the policy group with this key.

@@ -1,6 +1,8 @@
 //! The stored data of a change. The rollout of it, and the records of its targets, are stored as those of policy groups, with
 //! the key of the change in the place of the policy asset.
 
+use std::collections::BTreeSet;
+
 use control_plane_store::{Batch, Error, Expect, Record, Store, Version, record};
 use jiff::Timestamp;
 use plugin_sdk::{BoxError, By, FieldEdit, Holder, RolloutId};
@@ -40,6 +42,9 @@ pub(crate) struct RollOutRecord {
     pub(crate) at: Timestamp,
     /// The incarnation that was in force then.
     pub(crate) base: IncarnationNo,
+    /// Assets that match its filter and are not its targets: they had the values already, or a person has set their fields.
+    #[serde(default)]
+    pub(crate) beside: BTreeSet<AssetId>,
 }
 
 impl Record for RollOutRecord {
@@ -57,6 +62,9 @@ pub(crate) struct RollOutTarget {
     pub(crate) before: String,
     /// Canonical JSON of the target with all fields of the change set.
     pub(crate) after: String,
+    /// The rollout in which it came, if the asset was not there when the change began.
+    #[serde(default)]
+    pub(crate) late_in: Option<RolloutId>,
 }
 
 impl Record for RollOutTarget {
@@ -85,12 +93,76 @@ pub struct PlannedTarget {
     pub edits: Vec<FieldEdit>,
 }
 
+impl PlannedTarget {
+    fn stored(&self, key: &AssetId, late_in: Option<RolloutId>) -> (AssetId, RollOutTarget) {
+        let row = RollOutTarget {
+            key: key.clone(),
+            edits: self.edits.clone(),
+            before: self.before.canonical().to_owned(),
+            after: self.after.canonical().to_owned(),
+            late_in,
+        };
+        (self.before.id(), row)
+    }
+}
+
+/// Assets that have come while a change is live, and are not its targets yet.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Arrivals {
+    /// The key of the change.
+    pub key: AssetId,
+    /// The change, as it was requested.
+    pub change: RollOut,
+    /// The person who began it, and the reason.
+    pub by: By,
+    /// The program that holds its fields.
+    pub holder: Holder,
+    /// The source whose fields it sets.
+    pub source: SourceName,
+    /// The assets that have come, sorted by id.
+    pub assets: Vec<AssetId>,
+    /// The fields of the targets so far, with their values before and after.
+    pub known: Vec<FieldEdit>,
+    /// The rollout that they join.
+    pub(crate) rollout: RolloutId,
+}
+
+impl Arrivals {
+    /// The commit of the records of new targets.
+    ///
+    /// # Errors
+    /// When a record is too large.
+    pub fn batch(
+        &self,
+        partition: &PartitionId,
+        targets: &[PlannedTarget],
+    ) -> Result<Batch, Error> {
+        let rows = targets
+            .iter()
+            .map(|it| it.stored(&self.key, Some(self.rollout)));
+        put_targets(Batch::new(), partition, &self.key, rows)
+    }
+}
+
+fn put_targets(
+    mut batch: Batch,
+    partition: &PartitionId,
+    key: &AssetId,
+    targets: impl Iterator<Item = (AssetId, RollOutTarget)>,
+) -> Result<Batch, Error> {
+    for (asset, target) in targets {
+        batch = batch.write(record::put(partition, &name(key, &asset), &target)?);
+    }
+    Ok(batch)
+}
+
 /// A change that was tried and may begin.
 #[derive(Debug, Clone)]
 pub struct Planned(Stored);
 
 impl Planned {
-    /// A change with these targets, to begin at the incarnation `base` as the change number `number` of its name.
+    /// A change with these targets, to begin beside assets that have the values already, at the incarnation `base` as the change number `number` of its name.
     ///
     /// # Errors
     /// When the name of the change is not one.
@@ -99,7 +171,8 @@ impl Planned {
         (number, first): (u64, RolloutId),
         (base, at): (IncarnationNo, Timestamp),
         source: SourceName,
-        targets: Vec<PlannedTarget>,
+        targets: &[PlannedTarget],
+        beside: BTreeSet<AssetId>,
     ) -> Result<Self, BoxError> {
         let key = key_of(&change.name)?;
         let mut rollout = Rollout::new(first, key.clone(), Some(base), base.next(), at);
@@ -108,17 +181,8 @@ impl Planned {
         if targets.is_empty() {
             (rollout.state, rollout.ended_at) = (State::Completed, Some(at));
         }
-        let stored = |target: PlannedTarget| {
-            let row = RollOutTarget {
-                key: key.clone(),
-                edits: target.edits,
-                before: target.before.canonical().to_owned(),
-                after: target.after.canonical().to_owned(),
-            };
-            (target.before.id(), row)
-        };
         Ok(Self(Stored {
-            targets: targets.into_iter().map(stored).collect(),
+            targets: targets.iter().map(|it| it.stored(&key, None)).collect(),
             rows: Vec::new(),
             quarantine: Vec::new(),
             rollout,
@@ -129,6 +193,7 @@ impl Planned {
                 by,
                 at,
                 base,
+                beside,
             },
         }))
     }
@@ -138,9 +203,12 @@ impl Planned {
         &self.0.rollout.policy
     }
 
-    /// The program that holds the fields of the change.
-    pub fn holder(&self) -> Holder {
-        self.0.holder()
+    /// The program that holds the fields of the change number `number` with a name.
+    ///
+    /// # Errors
+    /// When the name is not one of a change.
+    pub fn holder_of(name: &str, number: u64) -> Result<Holder, BoxError> {
+        Ok(holder(&key_of(name)?, number))
     }
 
     /// The commit of the records of the change, which fails if another change has taken the name. The change begins when they
@@ -158,7 +226,7 @@ impl Planned {
         let key = self.key();
         let row = record::key(partition, RollOutRecord::KIND, key.as_str());
         let expected = known.map_or(Expect::Absent, |known| Expect::At(known.version));
-        let mut batch = Batch::new()
+        let batch = Batch::new()
             .expect(row, expected)
             .write(record::put(partition, key.as_str(), record)?)
             .write(record::put(
@@ -166,10 +234,7 @@ impl Planned {
                 &Rollout::name(key, rollout.id),
                 rollout,
             )?);
-        for (asset, target) in targets {
-            batch = batch.write(record::put(partition, &name(key, asset), target)?);
-        }
-        Ok(batch)
+        put_targets(batch, partition, key, targets.iter().cloned())
     }
 
     /// Number of targets that it updates.
@@ -232,13 +297,17 @@ impl Known {
 impl Stored {
     /// The program that holds the fields of the change.
     pub(crate) fn holder(&self) -> Holder {
-        self.record.holder(&self.rollout.policy)
+        holder(&self.rollout.policy, self.record.number)
     }
 }
 
 impl RollOutRecord {
     /// The program that holds the fields of the change with this key.
     pub(crate) fn holder(&self, key: &AssetId) -> Holder {
-        format!("{key}#{}", self.number).into()
+        holder(key, self.number)
     }
+}
+
+fn holder(key: &AssetId, number: u64) -> Holder {
+    format!("{key}#{number}").into()
 }

@@ -62,18 +62,16 @@ impl Fields {
             let Some(unit) = self.unit(asset) else {
                 continue;
             };
-            if unit.stage != Stage::Left && unit.assets.remove(asset).is_some() {
+            if unit.stage != Stage::Left {
                 out.left.push(asset.clone());
             }
-            if unit.assets.is_empty() {
-                unit.stage = Stage::Left;
-            }
+            self.units.forget(asset);
         }
     }
 
     /// The fields of a settled unit were looked up, and have their values.
     pub(super) fn cleared(&mut self, now: Now, intent: &Intent, no: usize, out: &mut Out) {
-        let unit = &mut self.units[no];
+        let unit = &mut self.units.all[no];
         unit.stage = Stage::Settled;
         for contents in unit.contents.values_mut() {
             contents.looked = contents.looking.or(contents.looked);
@@ -83,7 +81,7 @@ impl Fields {
 
     /// Takes in the last reports again: they may have come before the answer that they depend on.
     pub(super) fn replay(&mut self, now: Now, intent: &Intent, no: usize, out: &mut Out) {
-        let last = self.units[no].contents.iter();
+        let last = self.units.all[no].contents.iter();
         let last = last.filter_map(|(asset, it)| Some((asset.clone(), it.standing.clone()?)));
         for (asset, standing) in last.collect::<Vec<_>>() {
             self.stands(now, intent, &asset, &standing, out);
@@ -91,7 +89,7 @@ impl Fields {
     }
 
     pub(super) fn report(&self, now: Now, intent: &Intent, no: usize, out: &mut Out) {
-        let unit = &self.units[no];
+        let unit = &self.units.all[no];
         for asset in unit.assets.keys() {
             let standing = unit.standing(intent, now.wall, asset);
             out.standings.extend(standing.map(|it| (asset.clone(), it)));

@@ -1,6 +1,6 @@
 //! R101, R103: the calls that moved pins become, and the standings that their answers become.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use control_plane_store::conformance;
 use jiff::Timestamp;
@@ -65,7 +65,8 @@ fn planned() -> (Planned, Incarnation) {
         (1, RolloutId(1)),
         at,
         source,
-        targets.collect(),
+        &targets.collect::<Vec<_>>(),
+        BTreeSet::new(),
     );
     (planned.unwrap(), latest)
 }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use plugin_sdk::{FieldEdit, Mono, Pin, Standing, SyncState};
-use prodspec_model::{Asset, AssetId, Digest};
+use prodspec_model::{AssetId, Digest};
 
-use super::{intent::Intent, record::Stored};
+use super::intent::Intent;
 
 /// Targets that have a field in common.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Unit {
     pub(super) edits: Vec<FieldEdit>,
     /// The targets, each with its pin. `None`: it has not moved.
@@ -38,9 +38,10 @@ pub(super) struct Contents {
 }
 
 /// How far a unit is on its way.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(super) enum Stage {
     /// No target has moved.
+    #[default]
     Rest,
     /// An edit has to be made at this time. It is made alone if one together with others was refused.
     Due { at: Mono, alone: bool },
@@ -103,43 +104,54 @@ pub(super) fn directed(edit: &FieldEdit, back: bool) -> FieldEdit {
     edit
 }
 
-/// Finds which targets have fields in common.
-pub(super) fn units(stored: &Stored) -> (Vec<Unit>, BTreeMap<AssetId, usize>) {
-    let mut units: Vec<Unit> = Vec::new();
-    let (mut by_field, mut of) = (BTreeMap::new(), BTreeMap::new());
-    for (asset, target) in &stored.targets {
-        let names: Vec<(String, &FieldEdit)> = target
-            .edits
-            .iter()
-            .map(|edit| (format!("{} {}", edit.document, edit.path), edit))
-            .collect();
-        let known = names
-            .iter()
-            .find_map(|(name, _)| by_field.get(name).copied());
-        let no = known.unwrap_or_else(|| {
-            units.push(Unit {
-                edits: Vec::new(),
-                assets: BTreeMap::new(),
-                stage: Stage::Rest,
-                moves: 0,
-                moved_at: None,
-                contents: BTreeMap::new(),
-            });
-            units.len() - 1
+/// All units, with their targets and fields.
+#[derive(Debug, Default)]
+pub(super) struct Units {
+    pub(super) all: Vec<Unit>,
+    /// The unit of each target.
+    pub(super) of: BTreeMap<AssetId, usize>,
+    /// The unit of each field.
+    by_field: BTreeMap<String, usize>,
+}
+
+impl Units {
+    /// Adds a target, to the unit that has a field of it, or to a unit of its own.
+    pub(super) fn add(&mut self, asset: &AssetId, edits: &[FieldEdit], before: Option<Digest>) {
+        let known = edits.iter().find_map(|it| self.by_field.get(&named(it)));
+        let no = known.copied().unwrap_or_else(|| {
+            self.all.push(Unit::default());
+            self.all.len() - 1
         });
-        for (name, edit) in names {
-            if by_field.insert(name, no).is_none() {
-                units[no].edits.push(edit.clone());
+        for edit in edits {
+            if self.by_field.insert(named(edit), no).is_none() {
+                self.all[no].edits.push(edit.clone());
             }
         }
-        units[no].assets.insert(asset.clone(), None);
-        let before = Asset::try_from(target.before.as_str());
+        self.all[no].assets.insert(asset.clone(), None);
         let contents = Contents {
-            before: before.ok().map(|asset| asset.digest()),
+            before,
             ..Contents::default()
         };
-        units[no].contents.insert(asset.clone(), contents);
-        of.insert(asset.clone(), no);
+        self.all[no].contents.insert(asset.clone(), contents);
+        self.of.insert(asset.clone(), no);
     }
-    (units, of)
+
+    /// Forgets a target, and a unit without targets.
+    pub(super) fn forget(&mut self, asset: &AssetId) {
+        let Some(no) = self.of.remove(asset) else {
+            return;
+        };
+        let unit = &mut self.all[no];
+        unit.assets.remove(asset);
+        unit.contents.remove(asset);
+        if unit.assets.is_empty() {
+            unit.stage = Stage::Left;
+            self.by_field.retain(|_, of| *of != no);
+        }
+    }
+}
+
+/// The name of a field in its source.
+pub(super) fn named(edit: &FieldEdit) -> String {
+    format!("{} {}", edit.document, edit.path)
 }

@@ -22,6 +22,10 @@ impl Kernel {
         if !self.pending.is_asked() || !self.may_begin() {
             return;
         }
+        // The rollout of a change is the only one: assets that came while it went back are not rolled out after it.
+        if self.is_change && self.live.is_none() {
+            return;
+        }
         self.pending.looked();
         if self.group.is_unknown() || !self.is_due() {
             return;
@@ -52,7 +56,8 @@ impl Kernel {
         }
     }
 
-    pub(super) fn begin(&mut self, now: Now, found: Candidates, out: &mut Effects) {
+    pub(super) fn begin(&mut self, now: Now, mut found: Candidates, out: &mut Effects) {
+        self.none_is_late(&mut found.targets);
         let at = self.clock.at(now);
         let id = self.past.number();
         let mut step = Step::default();

@@ -53,6 +53,7 @@ impl Kernel {
     pub(super) fn target(&self, asset: &Asset) -> Target {
         Target {
             silent: !self.serves(asset),
+            late: self.late.contains(&asset.id()),
             ..target_of(asset)
         }
     }

@@ -19,7 +19,13 @@ impl Kernel {
         }
         match self.request(now) {
             Ok(request) => match self.last_gate(&request) {
-                Gate::Open => self.complete(now, out),
+                Gate::Open => match self.expects() {
+                    Some(wait) => {
+                        let whole = Selection::default().waiting(wait.why, wait.until);
+                        self.wait_for(now, whole, out);
+                    }
+                    None => self.complete(now, out),
+                },
                 Gate::Shut(wait) => {
                     let whole = Selection::default()
                         .at_stage("the whole")

@@ -5,7 +5,10 @@ use plugin_sdk::{
 };
 use prodspec_model::{AssetId, Incarnation};
 
-use super::command::{Command, Refused};
+use super::{
+    command::{Command, Refused},
+    join::Joins,
+};
 use crate::group::Heads;
 use crate::record::{By, Quarantined, Rollout, TargetRecord};
 
@@ -25,6 +28,20 @@ pub enum Event {
     Heads(Heads),
     /// Whether changes are live on assets of the group.
     Changes(bool),
+    /// Assets have come while the rollout of a change is live.
+    Came {
+        /// Those that may join it.
+        come: Vec<AssetId>,
+        /// Those that will not join it after all.
+        gone: Vec<AssetId>,
+    },
+    /// Assets that came while the rollout of a change is live: it updates them, too.
+    Joined {
+        /// The assets, in the policy group of the change.
+        joins: Vec<Joins>,
+        /// All assets that move together, beside those that edges tie.
+        ties: Vec<Vec<AssetId>>,
+    },
     /// New standings of assets of the group.
     Standings(Vec<(AssetId, Standing)>),
     /// A call of the selection stack ended.

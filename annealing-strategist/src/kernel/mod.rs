@@ -15,6 +15,7 @@ mod fail;
 mod follow;
 mod health_request;
 mod incarnation;
+mod join;
 mod judge;
 mod membership;
 mod people;
@@ -36,7 +37,7 @@ mod update;
 mod view;
 mod watch;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use control_plane_runtime::Steady;
 use plugin_sdk::{AssetTypes, GroupHead, Mono, Now, Target};
@@ -44,6 +45,8 @@ use prodspec_model::{AssetId, Incarnation};
 
 pub use command::{Command, Refused};
 pub use event::{Call, Effects, Event, Record, Step};
+pub use join::Joins;
+pub(crate) use join::edited;
 pub use recovered::Recovered;
 pub use view::{Counts, GroupOutcome, View};
 pub use {crate::bug::Bug, crate::group::Heads};
@@ -73,6 +76,10 @@ pub struct Kernel {
     past: Past,
     /// Assets that move together, beside those that edges tie.
     ties: Vec<Vec<AssetId>>,
+    /// Assets that came while the live rollout was live.
+    late: BTreeSet<AssetId>,
+    /// Assets that have come and will join the live rollout.
+    expected: BTreeSet<AssetId>,
     /// Whether changes are live on assets of the group.
     has_changes: bool,
     /// Whether this is the rollout of a change.
@@ -105,6 +112,8 @@ impl control_plane_runtime::Kernel for Kernel {
                 self.pending.look();
                 self.has_changes = are_live;
             }
+            Event::Came { come, gone } => self.came(now, come, &gone, out),
+            Event::Joined { joins, ties } => self.joined(now, &joins, ties, out),
             Event::Tick => {}
         }
         self.go_on(now, out);

@@ -37,6 +37,8 @@ impl Kernel {
             live: None,
             past: Past::new(newest),
             ties: recovered.ties,
+            late: recovered.late,
+            expected: recovered.expected,
             has_changes: recovered.has_changes,
             is_change: recovered.is_change,
             calls: 0,

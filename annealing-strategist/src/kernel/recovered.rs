@@ -1,5 +1,7 @@
 //! The stored data of a policy group, from which a kernel takes over.
 
+use std::collections::BTreeSet;
+
 use plugin_sdk::{GroupHead, Standing};
 use prodspec_model::{AssetId, Incarnation};
 
@@ -35,6 +37,10 @@ pub struct Recovered {
     pub pins: Vec<(AssetId, Standing)>,
     /// Assets that move together, beside those that edges tie.
     pub ties: Vec<Vec<AssetId>>,
+    /// Assets that came while that rollout was live.
+    pub late: BTreeSet<AssetId>,
+    /// Assets that have come and may join that rollout.
+    pub expected: BTreeSet<AssetId>,
     /// Whether changes are live on assets of the group.
     pub has_changes: bool,
     /// Whether this is the rollout of a change: assets that are only modelled are waited for, too, and a target that leaves is no
@@ -58,6 +64,8 @@ impl Recovered {
             quarantine: Vec::new(),
             pins: Vec::new(),
             ties: Vec::new(),
+            late: BTreeSet::new(),
+            expected: BTreeSet::new(),
             has_changes: false,
             is_change: false,
         }

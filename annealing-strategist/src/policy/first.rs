@@ -1,7 +1,8 @@
 //! Selects the first n targets: the part that canary and waves share.
 //!
 //! The first targets are those that were started first, followed by those that the inner selection offers, in the
-//! order of their places. This needs no memory, and a target that is already updated counts.
+//! order of their places. This needs no memory, and a target that is already updated counts. Targets that came late are in
+//! no stage: they may start once the first stage is over.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -21,25 +22,32 @@ pub(super) struct Stage {
 pub(super) fn first_of(
     stages: impl IntoIterator<Item = Stage>,
     request: &SelectRequest,
-    beneath: Selection,
+    mut beneath: Selection,
 ) -> Selection {
     let census = request.targets.census();
     let mut started = Cow::Borrowed(census.started());
+    if census.first().late > 0 {
+        started
+            .to_mut()
+            .retain(|(_, place)| !is_late(request, *place));
+    }
+    let mut all_started = census.first();
+    all_started.targets = started.len();
     let mut over = 0;
     let mut tally = Tally::default();
-    for stage in stages {
-        let upto = stage.upto.min(request.targets.len());
+    for (no, stage) in stages.into_iter().enumerate() {
+        let upto = stage.upto.min(census.first().targets);
         let there = upto.min(started.len());
         let lacks = upto - there;
         // If the gate is open for everything started so far, it is open for every part of that.
-        if lacks == 0 && gate_of(census.all_started(), request, stage.bake) == Gate::Open {
+        if lacks == 0 && gate_of(all_started, request, stage.bake) == Gate::Open {
             continue;
         }
         if (1..started.len() - over).contains(&there.saturating_sub(over)) {
             started.to_mut()[over..].select_nth_unstable(there - over - 1);
         }
         if there == started.len() {
-            tally = census.all_started();
+            tally = all_started;
         } else {
             for (_, place) in started.get(over..there).unwrap_or_default() {
                 tally.add(&request.targets[*place as usize]);
@@ -50,10 +58,20 @@ pub(super) fn first_of(
         whole.add_waiting(lacks);
         if let Gate::Shut(wait) = gate_of(whole, request, stage.bake) {
             let places = started[..over].iter().map(|(_, place)| *place);
-            return shut(request, &stage, lacks, beneath, wait, places.collect());
+            let late = beneath.now.extract_if(.., |place| is_late(request, *place));
+            let late: Vec<u32> = late.filter(|_| no > 0).collect();
+            let mut selection = shut(request, &stage, lacks, beneath, wait, places.collect());
+            selection.now.extend(late);
+            selection.now.sort_unstable();
+            return selection;
         }
     }
     beneath
+}
+
+fn is_late(request: &SelectRequest, place: u32) -> bool {
+    let target = request.targets.get(place as usize);
+    target.is_some_and(|target| target.late)
 }
 
 fn shut(
@@ -70,7 +88,6 @@ fn shut(
         let silent = |place: &u32| target(*place).is_some_and(|it| it.silent);
         beneath.now.sort_by_key(silent);
         beneath.now.truncate(lacks);
-        beneath.now.sort_unstable();
     }
     validate.sort_unstable();
     beneath.validate = validate;

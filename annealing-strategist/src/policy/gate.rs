@@ -57,7 +57,7 @@ pub(crate) fn gate_of_all(request: &SelectRequest, bake: Duration) -> Gate {
 }
 
 /// Decides whether the stage of the targets counted in `tally` is over. See [`gate`].
-pub(super) fn gate_of(tally: Tally, request: &SelectRequest, bake: Duration) -> Gate {
+pub(crate) fn gate_of(tally: Tally, request: &SelectRequest, bake: Duration) -> Gate {
     let Some(last) = tally.last.filter(|_| tally.is_settled()) else {
         return match tally.targets {
             0 => Gate::Open,

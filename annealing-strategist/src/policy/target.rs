@@ -27,6 +27,7 @@ pub fn target_of(asset: &Asset) -> Target {
         asset: asset.id(),
         domains: domains(asset),
         silent: false,
+        late: false,
         order: 0,
         progress: Progress::Waiting,
     }

@@ -1,11 +1,13 @@
 //! Passes each event to its change, and collects the effects.
 
+use std::collections::BTreeSet;
+
 use control_plane_runtime::{Kernel as _, Runtime};
 use plugin_sdk::{
-    BoxError, Finding, Follow, Health, Judgement, Pin, Standing, SyncState,
+    BoxError, Finding, Follow, Health, Holder, Judgement, Pin, Standing, SyncState,
     port::{SettleEnd, WaitNo},
 };
-use prodspec_model::AssetId;
+use prodspec_model::{Asset, AssetId, snapshot};
 
 use super::{
     Input,
@@ -14,7 +16,7 @@ use super::{
     steps::Work,
 };
 use crate::{
-    change::{Fields, Intent, Out, Stored},
+    change::{Fields, Intent, Out, PlannedTarget, Stored},
     kernel::{Effects, Event, Kernel},
     record::State,
 };
@@ -34,6 +36,10 @@ impl<R: Runtime> Groups<R> {
         let key = stored.rollout.policy.clone();
         let mut recovered = intent.recovered(stored);
         recovered.ties = fields.ties();
+        let found = stored.record.change.on.find(self.latest.snapshot());
+        let found = found.map(|asset| asset.id());
+        let known: BTreeSet<&AssetId> = fields.targets().chain(&stored.record.beside).collect();
+        recovered.expected = found.filter(|id| !known.contains(id)).collect();
         let mut effects = Effects::default();
         let (config, types) = (
             self.strategist.config.clone(),
@@ -43,6 +49,7 @@ impl<R: Runtime> Groups<R> {
         let targets = fields.targets().cloned().collect();
         self.changes.follow.push(Follow::Assets(targets));
         let change = Change {
+            record: stored.record.clone(),
             holder: stored.holder(),
             intent,
             fields,
@@ -184,9 +191,82 @@ impl<R: Runtime> Groups<R> {
         };
         tracing::info!(partition = %self.strategist.partition, change = %key, %asset, "a person or another program has set a field of a change; the change leaves the asset alone from now on");
         self.step_change(key, took);
-        if self.changes.sender.is_some() {
-            self.work.push(Work::Forget(key.clone(), vec![asset]));
+        if self.changes.sender.is_none() {
+            return;
         }
+        if self.latest.asset(&asset).is_some() {
+            self.pass_over(key, vec![asset.clone()]);
+        }
+        self.work.push(Work::Forget(key.clone(), vec![asset]));
+    }
+
+    /// Assets that match the filter of a change, and do not become its targets again: a person has set their fields, or
+    /// they have the values already.
+    fn pass_over(&mut self, key: &AssetId, assets: Vec<AssetId>) {
+        self.with_beside(key, |beside| beside.extend(assets.iter().cloned()));
+        self.came(key, Vec::new(), assets);
+    }
+
+    fn with_beside(&mut self, key: &AssetId, edit: impl FnOnce(&mut BTreeSet<AssetId>)) {
+        let Some(change) = self.changes.all.get_mut(key) else {
+            return;
+        };
+        let before = change.record.beside.len();
+        edit(&mut change.record.beside);
+        if change.record.beside.len() != before {
+            let record = Box::new(change.record.clone());
+            self.work.push(Work::Change(key.clone(), record));
+        }
+    }
+
+    fn came(&mut self, key: &AssetId, come: Vec<AssetId>, gone: Vec<AssetId>) {
+        if !come.is_empty() || !gone.is_empty() {
+            self.step_change(key, Event::Came { come, gone });
+        }
+    }
+
+    /// Assets that have come join the change that holds their fields, or are passed over. Returns whether it is live.
+    pub(super) fn arrived(
+        &mut self,
+        (key, holder): (&AssetId, &Holder),
+        targets: &[PlannedTarget],
+        beside: Vec<AssetId>,
+    ) -> bool {
+        let change = self.changes.all.get(key);
+        let is_live = change.is_some_and(|it| !it.has_ended && it.holder == *holder);
+        if is_live {
+            self.join_change(key, targets);
+            self.pass_over(key, beside);
+        } else if change.is_none() {
+            let assets = targets.iter().map(|it| it.before.id()).collect();
+            self.work.push(Work::Forget(key.clone(), assets));
+        }
+        is_live
+    }
+
+    /// Their fields are reserved, and their records are in the store.
+    fn join_change(&mut self, key: &AssetId, targets: &[PlannedTarget]) {
+        let now = self.strategist.runtime.now();
+        let Some(change) = self.changes.all.get_mut(key) else {
+            return;
+        };
+        let joins = match change.intent.join(targets) {
+            Ok(joins) => joins,
+            Err(error) => {
+                tracing::error!(partition = %self.strategist.partition, change = %key, error = &*error as &dyn std::error::Error, "failed to read assets that join a change; the next owner of the partition adds them");
+                return;
+            }
+        };
+        let mut out = Out::default();
+        change.fields.join(targets, &mut out);
+        let assets: Vec<AssetId> = targets.iter().map(|it| it.before.id()).collect();
+        let ties = change.fields.ties();
+        self.changes.follow.push(Follow::Assets(assets));
+        self.step_change(key, Event::Joined { joins, ties });
+        self.with_fields(key, |fields, intent, all| {
+            *all = out;
+            fields.go_on(now, intent, all);
+        });
     }
 
     pub(super) fn moved(&mut self, key: &AssetId, moves: &[(AssetId, Pin)]) {
@@ -226,8 +306,8 @@ impl<R: Runtime> Groups<R> {
         }
     }
 
-    /// Passes a newer incarnation to the changes: their policies may be others.
-    pub(super) fn took_changes(&mut self) {
+    /// Passes a newer incarnation to the changes: their policies may be others, and assets may have come and gone.
+    pub(super) fn took_changes(&mut self, changed: &[snapshot::Change]) {
         for key in self.changes.all.keys().cloned().collect::<Vec<_>>() {
             let Some(change) = self.changes.all.get_mut(&key) else {
                 continue;
@@ -243,9 +323,30 @@ impl<R: Runtime> Groups<R> {
                     },
                 );
             }
+            self.note_come(&key, changed);
             self.note_gone(&key);
         }
         self.note_changes();
+    }
+
+    /// Assets that match the filter of a change now may join it.
+    fn note_come(&mut self, key: &AssetId, changed: &[snapshot::Change]) {
+        let Some(change) = self.changes.all.get(key) else {
+            return;
+        };
+        let (mut come, mut gone) = (Vec::new(), Vec::new());
+        for one in changed {
+            let (id, filter) = (one.id(), &change.record.change.on);
+            let matches = |of: &Option<Asset>| of.as_ref().is_some_and(|it| filter.matches(it));
+            let known = change.fields.is_target(&id) || change.record.beside.contains(&id);
+            match (matches(&one.before), matches(&one.after)) {
+                (false, true) if !known => come.push(id),
+                (true, false) => gone.push(id),
+                _ => {}
+            }
+        }
+        self.with_beside(key, |beside| beside.retain(|id| !gone.contains(id)));
+        self.came(key, come, gone);
     }
 
     /// Targets that are not in the newest incarnation leave the change.

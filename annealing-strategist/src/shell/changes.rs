@@ -9,9 +9,9 @@ use plugin_sdk::{
 };
 use prodspec_model::{AssetId, Incarnation};
 
-use super::{Input, kernels::Kernels, waiting::Waiting};
+use super::{Input, handle::Reply, kernels::Kernels, waiting::Waiting};
 use crate::{
-    change::{self, Fields, Intent},
+    change::{self, Arrivals, Fields, Intent, RollOutRecord},
     group::policy_of,
     kernel::Kernel,
     record::State,
@@ -27,6 +27,8 @@ pub(super) struct Changes {
     next_wait: u64,
     /// Where notices of durable steps go. `None`: a rehearsal, which has no changes.
     pub(super) sender: Option<UnboundedSender<Input>>,
+    /// Callers that wait for assets that come.
+    pub(super) asking: Vec<Reply<Vec<Arrivals>>>,
     /// Callers that wait for the end of a change.
     pub(super) waiting: Waiting,
     pub(super) calls: Vec<(AssetId, change::Call)>,
@@ -39,6 +41,7 @@ pub(super) struct Changes {
 }
 
 pub(super) struct Change {
+    pub(super) record: RollOutRecord,
     pub(super) holder: Holder,
     pub(super) intent: Intent,
     pub(super) fields: Fields,
@@ -128,6 +131,40 @@ impl Changes {
     fn is_moving(&self, key: &AssetId) -> bool {
         let newest = self.kernels.get(key).and_then(Kernel::newest);
         newest.is_some_and(|it| matches!(it.state, State::Running | State::RollingBack { .. }))
+    }
+
+    /// The assets that have come and may still join a live change.
+    fn arrivals(&self) -> Vec<Arrivals> {
+        let come = self.all.iter().filter_map(|(key, change)| {
+            let kernel = self.kernels.get(key)?;
+            kernel.expected().next()?;
+            Some(Arrivals {
+                key: key.clone(),
+                change: change.record.change.clone(),
+                by: change.record.by.clone(),
+                holder: change.holder.clone(),
+                source: change.record.source.clone(),
+                assets: kernel.expected().cloned().collect(),
+                known: change.fields.edits().cloned().collect(),
+                rollout: kernel.newest()?.id,
+            })
+        });
+        come.collect()
+    }
+
+    /// Answers those who wait for assets that come, if there are any.
+    pub(super) fn answer_arrivals(&mut self) {
+        self.asking.retain(|reply| !reply.is_canceled());
+        if self.asking.is_empty() {
+            return;
+        }
+        let arrivals = self.arrivals();
+        if !arrivals.is_empty() {
+            for reply in self.asking.drain(..) {
+                // The caller may have gone.
+                let _ = reply.send(arrivals.clone());
+            }
+        }
     }
 
     /// The policy groups whose assets live changes have as targets.

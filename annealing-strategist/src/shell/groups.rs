@@ -7,7 +7,7 @@ use std::{
 
 use control_plane_runtime::{Kernel as _, Runtime};
 use plugin_sdk::{GroupHead, Mono, Pin, Standing};
-use prodspec_model::{AssetId, Incarnation, IncarnationNo};
+use prodspec_model::{AssetId, Incarnation, IncarnationNo, snapshot::Change};
 
 use super::{
     Strategist,
@@ -214,15 +214,17 @@ impl<R: Runtime> Groups<R> {
             waiting, kernels, ..
         } = &mut self.changes;
         waiting.look(latest, kernels, work);
+        self.changes.answer_arrivals();
         self.changes.drop_ended();
     }
 
-    /// Takes in a newer incarnation, and tells each group which of its assets change.
-    pub(super) fn took(&mut self, newer: Incarnation) {
+    /// Takes in a newer incarnation, and tells each group which of its assets change. Returns all changes.
+    pub(super) fn took(&mut self, newer: Incarnation) -> Vec<Change> {
         let older = std::mem::replace(&mut self.latest, newer.clone());
         let mut changed: BTreeMap<AssetId, Vec<AssetId>> = BTreeMap::new();
         let (mut before, mut come) = (Vec::new(), Pending::new());
-        for change in older.snapshot().diff(newer.snapshot()) {
+        let all = older.snapshot().diff(newer.snapshot());
+        for change in &all {
             let id = change.id();
             let was = change.before.as_ref().and_then(policy_of);
             let is = self.group_of(&id);
@@ -267,6 +269,7 @@ impl<R: Runtime> Groups<R> {
             self.tell(&policy, took);
         }
         self.pass_all_on();
+        all
     }
 
     /// Passes each standing to the group of its asset.

@@ -9,7 +9,7 @@ use prodspec_model::{AssetId, IncarnationNo, PartitionId};
 
 use super::{Input, Strategist};
 use crate::{
-    change::Planned,
+    change::{Arrivals, Planned, PlannedTarget},
     kernel::{Command, GroupOutcome, Refused, View},
     record::{By, Rollout},
 };
@@ -140,6 +140,31 @@ impl<R: Runtime> Handle<R> {
     pub async fn roll_out(&self, planned: Planned) -> Result<(), AskError> {
         let answer = self.ask(|reply| Input::RollOut(Box::new(planned), reply));
         Ok(answer.await??)
+    }
+
+    /// Waits until assets have come that may join live changes, and returns them.
+    ///
+    /// # Errors
+    /// When the strategist is not running, or its stored data cannot be read.
+    pub async fn arrivals(&self) -> Result<Vec<Arrivals>, AskError> {
+        self.ask(Input::Arrivals).await
+    }
+
+    /// Adds assets that came to the change that they came for: `targets`, whose fields are reserved and whose records are in
+    /// the store. It does not update those `beside`. Returns whether the change is still live; if it is not, its fields have
+    /// to be given up again.
+    ///
+    /// # Errors
+    /// When the strategist is not running; the next owner adds the targets by their records.
+    pub async fn join(
+        &self,
+        arrivals: &Arrivals,
+        targets: Vec<PlannedTarget>,
+        beside: Vec<AssetId>,
+    ) -> Result<bool, AskError> {
+        let of = (arrivals.key.clone(), arrivals.holder.clone());
+        let input = |reply| Input::Join(of, targets, beside, reply);
+        self.ask(input).await
     }
 
     /// Returns the stored rollouts of the group of `policy`, oldest first.

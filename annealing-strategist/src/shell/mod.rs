@@ -34,7 +34,7 @@ pub use handle::{AskError, Handle};
 pub use rehearsal::Rehearsal;
 
 use crate::{
-    change::{self, Planned},
+    change::{self, Arrivals, Planned, PlannedTarget},
     kernel::{Call, Command, Event, Heads, Refused, View},
     record::By,
 };
@@ -55,6 +55,15 @@ pub(crate) enum Input {
     Referenced(handle::Reply<Vec<IncarnationNo>>),
     /// A change has begun: its records are in the store.
     RollOut(Box<Planned>, handle::Reply<Result<(), Refused>>),
+    /// Waits for assets that come and may join a live change.
+    Arrivals(handle::Reply<Vec<Arrivals>>),
+    /// Assets that came join a change, and others do not. Answered with whether the change is live.
+    Join(
+        (AssetId, Holder),
+        Vec<PlannedTarget>,
+        Vec<AssetId>,
+        handle::Reply<bool>,
+    ),
     /// Pins that a change has moved are durable.
     Moved(AssetId, Vec<(AssetId, Pin)>),
     /// A call about the fields of a change ended.
@@ -258,8 +267,8 @@ impl<R: Runtime> Session<R> {
     fn fed(&mut self, fed: FeedItem) {
         match fed {
             FeedItem::Took(latest) => {
-                self.groups.took(latest);
-                self.groups.took_changes();
+                let changed = self.groups.took(latest);
+                self.groups.took_changes(&changed);
             }
             FeedItem::Standings(standings) => {
                 self.groups.stand_changes(&standings);
@@ -290,6 +299,12 @@ impl<R: Runtime> Session<R> {
                 self.groups.note_changes();
                 let answer = begun.map_err(|error| Refused(with_causes(&*error)));
                 drop(reply.send(answer));
+            }
+            Input::Arrivals(reply) => self.groups.changes.asking.push(reply),
+            Input::Join(of, targets, beside, reply) => {
+                let is_live = self.groups.arrived((&of.0, &of.1), &targets, beside);
+                // The caller may have gone.
+                let _ = reply.send(is_live);
             }
             Input::Moved(key, moves) => self.groups.moved(&key, &moves),
             Input::Fields(key, answer) => self.groups.answered(&key, answer),

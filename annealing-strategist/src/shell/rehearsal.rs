@@ -57,7 +57,7 @@ impl<R: Runtime> Rehearsal<R> {
         }
         match (item, &mut self.groups) {
             (FeedItem::Took(latest), None) => self.latest = Some(latest),
-            (FeedItem::Took(latest), Some(groups)) => groups.took(latest),
+            (FeedItem::Took(latest), Some(groups)) => drop(groups.took(latest)),
             (FeedItem::Standings(pins), None) => self.begin(pins).await?,
             (FeedItem::Standings(pins), Some(groups)) => groups.standings_changed(pins),
             _ => {}

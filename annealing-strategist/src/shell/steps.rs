@@ -13,7 +13,7 @@ use prodspec_model::{AssetId, Incarnation, IncarnationNo, PartitionId};
 
 use super::{Strategist, handle::Reply, recover::kept};
 use crate::{
-    change::RollOutTarget,
+    change::{RollOutRecord, RollOutTarget},
     kernel::{Record, Step},
     record::{Quarantined, Rollout, TargetRecord, name},
 };
@@ -25,8 +25,10 @@ const FORGOTTEN_AT_ONCE: usize = 1000;
 pub(super) enum Work {
     /// Make a step of the group of this policy durable.
     Step(AssetId, Step),
-    /// The change with this key has ended: delete the records of these targets.
+    /// These targets are not the change's any more, or it has ended: delete their records.
     Forget(AssetId, Vec<AssetId>),
+    /// Write the record of the change with this key.
+    Change(AssetId, Box<RollOutRecord>),
     /// Everything before this item is durable: answer a caller.
     Tell(Box<dyn FnOnce() + Send>),
 }
@@ -123,6 +125,12 @@ impl Steps {
                         return;
                     }
                 }
+                Work::Change(key, record) => {
+                    if let Err(error) = self.write_change(&key, &record).await {
+                        tracing::warn!(partition = %self.partition, change = %key, error = &*error as &dyn std::error::Error, "failed to write the record of a change; the next owner of the partition continues it");
+                        return;
+                    }
+                }
                 Work::Tell(tell) => tell(),
             }
         }
@@ -140,6 +148,13 @@ impl Steps {
             self.actuator.actuate(step).await?;
         }
         Ok(())
+    }
+
+    async fn write_change(&self, key: &AssetId, record: &RollOutRecord) -> Result<(), BoxError> {
+        let written = self.rewrites.put(&self.partition, key.as_str(), record)?;
+        let mut step = Actuation::default();
+        step.writes.push(written);
+        self.actuator.actuate(step).await
     }
 
     async fn step(&self, policy: &AssetId, step: Step) -> Result<(), BoxError> {

@@ -111,6 +111,7 @@ fn targets(n: usize) -> Result<Vec<Target>, Error> {
                 asset: AssetId::new(&assets::id(no))?,
                 domains: [ZONES[no % ZONES.len()].0.into()].into(),
                 silent: false,
+                late: false,
                 order: 0,
                 progress: Progress::Waiting,
             })

@@ -2,7 +2,7 @@
 //! same services end, and the text and production are those that the ends say.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc,
         atomic::{AtomicU8, Ordering},
@@ -30,6 +30,8 @@ use crate::{
 const SEEDS: u64 = 60;
 /// Number of things that happen in one of them.
 const STEPS: u64 = 25;
+/// Services that a person adds in the middle.
+const NEW: [&str; 2] = ["e", "f"];
 /// Size that a person sets.
 const BY_HAND: &str = "size: 7";
 
@@ -99,6 +101,8 @@ struct History {
     /// Services whose size a person has set.
     by_hand: BTreeSet<&'static str>,
     retries: usize,
+    /// Services that were added, each with whether the first and the second change have to update it if they complete.
+    added: BTreeMap<&'static str, [bool; 2]>,
     /// The events so far, for a failure.
     log: Vec<String>,
 }
@@ -113,6 +117,7 @@ impl History {
             set: Arc::default(),
             by_hand: BTreeSet::new(),
             retries: 0,
+            added: BTreeMap::new(),
             log: Vec::new(),
         }
     }
@@ -129,6 +134,52 @@ impl History {
         let running = self.world.start_with("manifest.yaml", source);
         running.handle.wait_until_owner().await;
         running
+    }
+
+    /// A person adds a service, or removes one that was added.
+    async fn new_service(&mut self, running: &Running, keys: &[AssetId]) {
+        let name = NEW[self.dice.roll(2) as usize];
+        let due = {
+            let _alone = self.committing.lock().await;
+            let text = self.world.text();
+            let there = text
+                .lines()
+                .find(|it| it.starts_with(&format!("  {name}: ")));
+            let text = match there {
+                Some(line) => text.replace(&format!("{line}\n"), ""),
+                None => {
+                    let line = format!("  {name}: {{size: 1, flag: false, group: edits}}\n");
+                    text.replace("policies:", &(line + "policies:"))
+                }
+            };
+            write(self.world.dir.path(), &text);
+            there.is_none()
+        };
+        self.added.remove(name);
+        self.log.push(format!("{name} comes: {due}"));
+        if due {
+            let read = match running.handle.generation().await {
+                Ok(generation) => Some(generation.next_run().await),
+                Err(_) => None,
+            };
+            let sealed = read.is_some_and(|run| run.incarnation.is_some());
+            let has_turn = self.have_turns(running, keys).await.map(|it| it && sealed);
+            self.added.insert(name, has_turn);
+        }
+    }
+
+    /// Whether targets of the changes still wait for their turn.
+    async fn have_turns(&self, running: &Running, keys: &[AssetId]) -> [bool; 2] {
+        let views = running.handle.rollouts().await.unwrap_or_default();
+        [0, 1].map(|no| {
+            let view = views.iter().find(|view| view.policy == keys[no]);
+            view.is_some_and(|view| {
+                let state = view.rollout.as_ref().map(|rollout| &rollout.state);
+                let first = view.targets.iter().filter(|target| !target.late);
+                let waits = first.filter(|target| target.is_waiting()).count();
+                waits > 0 && matches!(state, Some(State::Running | State::Paused))
+            })
+        })
     }
 
     /// A person sets the size of a service, or inserts a comment.
@@ -165,7 +216,7 @@ impl History {
     }
 
     async fn step(&mut self, running: &mut Running, keys: &[AssetId]) {
-        let drawn = self.dice.roll(10);
+        let drawn = self.dice.roll(12);
         self.log.push(format!("step {drawn}"));
         match drawn {
             0 => {
@@ -183,7 +234,8 @@ impl History {
             }
             4 => self.world.production.state().broken.clear(),
             5 => self.command(running, keys).await,
-            6 => passes(Duration::from_millis(self.dice.roll(500))).await,
+            6 => self.new_service(running, keys).await,
+            7 => passes(Duration::from_millis(self.dice.roll(500))).await,
             _ => passes(Duration::from_secs(self.dice.roll(90))).await,
         }
     }
@@ -247,6 +299,28 @@ impl History {
             let field = format!("services.{name}.size: 1 -> {new}");
             let times = set.iter().filter(|edit| edit.ends_with(&field)).count();
             assert!(times <= 1 + self.retries, "{times} times {field} {}", why());
+        }
+        for (name, has_turn) in &self.added {
+            let line = text
+                .lines()
+                .find(|it| it.starts_with(&format!("  {name}: ")));
+            let line = line.unwrap();
+            let values = [(size.as_str(), "size: 1"), (flag.as_str(), "flag: false")];
+            for ((set, before), due) in values.into_iter().zip(has_turn) {
+                let is_set = line.contains(set);
+                assert!(is_set || line.contains(before), "{name} {}", why());
+                assert!(is_set || !due, "{name} was skipped {}", why());
+            }
+            let number: u64 = line[6..]
+                .split(',')
+                .next()
+                .unwrap()
+                .trim_start_matches("size: ")
+                .parse()
+                .unwrap();
+            let intended = number * 10 + u64::from(line.contains("flag: true"));
+            let there = self.world.production.size(name);
+            assert_eq!(there, Some(intended), "{name} {}", why());
         }
     }
 }

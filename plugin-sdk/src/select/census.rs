@@ -8,7 +8,9 @@ use super::{Domains, Progress, Target};
 #[derive(Debug, Default)]
 pub struct Census {
     all: Tally,
-    /// The counts by the number of the domain with which targets are rolled out, then those of targets without one.
+    /// The counts of the targets that were there when the rollout began.
+    first: Tally,
+    /// The same, by the number of the domain with which targets are rolled out, then those of targets without one.
     by_domain: Vec<Tally>,
     waiting: Vec<u32>,
     started: Vec<(Timestamp, u32)>,
@@ -29,9 +31,10 @@ impl Census {
 
     fn add(&mut self, place: u32, target: &Target, domain: Option<u32>) {
         self.all.add(target);
+        self.first.add_unless_late(target);
         let domain = self.place_of(domain);
         if let Some(tally) = self.by_domain.get_mut(domain) {
-            tally.add(target);
+            tally.add_unless_late(target);
         }
         match target.progress {
             Progress::Waiting => self.waiting.push(place),
@@ -54,16 +57,13 @@ impl Census {
         self.all
     }
 
-    /// Returns the counts of the targets that do not wait.
-    pub fn all_started(&self) -> Tally {
-        Tally {
-            targets: self.started.len(),
-            ..self.all
-        }
+    /// Returns the counts of the targets that are not [late](Target::late).
+    pub fn first(&self) -> Tally {
+        self.first
     }
 
-    /// Returns the counts of the targets that are rolled out with a domain, named by its number. `None`: of the targets
-    /// that name no domain.
+    /// Returns the counts of the targets that are not [late](Target::late) and are rolled out with a domain, named by its
+    /// number. `None`: of those that name no domain.
     pub fn in_domain(&self, domain: Option<u32>) -> Tally {
         let tally = self.by_domain.get(self.place_of(domain));
         tally.copied().unwrap_or_default()
@@ -93,6 +93,8 @@ impl Census {
 pub struct Tally {
     /// The number of targets that are counted.
     pub targets: usize,
+    /// The number of [late](Target::late) targets that are left out of this count.
+    pub late: usize,
     /// The number of targets that are updated and in sync.
     pub settled: usize,
     /// The time of the last settling. `None`: no target is settled.
@@ -112,14 +114,21 @@ impl Tally {
         }
     }
 
+    fn add_unless_late(&mut self, target: &Target) {
+        match target.late {
+            true => self.late += 1,
+            false => self.add(target),
+        }
+    }
+
     /// Counts targets that are not selected yet.
     pub fn add_waiting(&mut self, targets: usize) {
         self.targets += targets;
     }
 
-    /// Whether there are no targets.
+    /// Whether there are no targets, late ones included.
     pub fn is_empty(&self) -> bool {
-        self.targets == 0
+        self.targets + self.late == 0
     }
 
     /// Whether all targets are updated and in sync.

@@ -35,6 +35,7 @@ pub fn target(id: &str, domains: &[&str]) -> Target {
         asset: self::id(id),
         domains: domains.iter().map(|&domain| domain.into()).collect(),
         silent: false,
+        late: false,
         order: 0,
         progress: Progress::Waiting,
     }

@@ -90,6 +90,18 @@ impl Group {
         changes
     }
 
+    /// Adds assets to the newest incarnation, and to the head if that is an incarnation of its own.
+    pub(in crate::kernel) fn widen(
+        &mut self,
+        before: impl Fn(&Incarnation) -> Incarnation,
+        after: impl Fn(&Incarnation) -> Incarnation,
+    ) {
+        if let Some(GroupHead::At(head)) = &self.head {
+            self.head = Some(GroupHead::At(before(head)));
+        }
+        self.latest = after(&self.latest);
+    }
+
     /// Moves the head of this group.
     pub(in crate::kernel) fn move_head(&mut self, head: GroupHead<Incarnation>) {
         self.head = Some(head);

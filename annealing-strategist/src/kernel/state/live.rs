@@ -6,7 +6,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use plugin_sdk::{Direction, Health, Mono, Progress, RolloutId};
+use plugin_sdk::{Direction, Health, Mono, Progress, RolloutId, Target};
 use prodspec_model::{AssetId, Incarnation};
 
 use super::{judging::Judging, selecting::Selecting, targets::Targets, watch::Watch};
@@ -343,6 +343,27 @@ impl Live {
         self.left_out.push(asset.clone());
         self.left_out.sort();
         asset
+    }
+
+    /// Adds assets to the incarnations between which the targets move.
+    pub(in crate::kernel) fn widen(
+        &mut self,
+        before: impl Fn(&Incarnation) -> Incarnation,
+        after: impl Fn(&Incarnation) -> Incarnation,
+    ) {
+        self.from = self.from.as_ref().map(before);
+        self.to = after(&self.to);
+    }
+
+    /// Adds targets on the way forward. Places change, so the last selection is dropped.
+    pub(in crate::kernel) fn join(&mut self, targets: Vec<Target>) {
+        for target in &targets {
+            self.away.remove(&target.asset);
+            self.left_out.retain(|asset| *asset != target.asset);
+        }
+        self.targets.add(targets);
+        self.selecting.forget();
+        self.selecting.look_again(true);
     }
 
     /// Returns the assets that stay where they are, because their content failed before or they wait for one of those.

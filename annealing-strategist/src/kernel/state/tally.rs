@@ -27,6 +27,13 @@ impl Tally {
         self.settled = self.settled + settled(after) - settled(before);
     }
 
+    /// Notes that there is one more target.
+    pub(super) fn add(&mut self, progress: Progress) {
+        self.all += 1;
+        self.waiting += waits(progress);
+        self.settled += settled(progress);
+    }
+
     /// Notes that a target is gone.
     pub(super) fn remove(&mut self, before: Progress) {
         self.all -= 1;

@@ -164,6 +164,17 @@ impl Targets {
         target
     }
 
+    /// Adds targets on the way forward. The places after them change.
+    pub(super) fn add(&mut self, targets: Vec<Target>) {
+        for target in targets {
+            if let Err(place) = self.all.binary_search_by(|t| t.asset.cmp(&target.asset)) {
+                self.tally.add(target.progress);
+                self.all.edit().insert(place, target);
+                self.rows.insert(place, None);
+            }
+        }
+    }
+
     /// Turns to the way back: the targets that moved wait to be sent back, the last one first.
     pub(super) fn turn_back(&mut self, only_settled: bool, first_first: bool) {
         let mut moved: Vec<_> = self

@@ -1,5 +1,7 @@
 //! Restores a kernel from the durable state of the toy enforcer, as the shell does.
 
+use std::collections::BTreeSet;
+
 use plugin_sdk::Now;
 use prodspec_model::{AssetId, Change, Incarnation};
 
@@ -34,6 +36,8 @@ pub(super) fn take_over(plane: &Plane, now: Now, config: &Config, out: &mut Effe
     };
     let recovered = Recovered {
         ties: Vec::new(),
+        late: BTreeSet::new(),
+        expected: BTreeSet::new(),
         has_changes: false,
         is_change: false,
         latest: plane.latest.clone(),

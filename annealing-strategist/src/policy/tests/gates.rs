@@ -66,3 +66,27 @@ fn rollout_end_waits_for_the_last_bake() {
     request.health = Some(Health::healthy(at(10)));
     assert_eq!(selected(&standard(), &request), Selection::default());
 }
+
+#[test]
+fn r18_late_target_starts_beside_the_rest_and_only_the_end_waits_for_it() {
+    let mut request = four();
+    let policy = Arc::make_mut(&mut request.policy);
+    *policy = policy.clone().canary(1, minutes(10)).bake(minutes(5));
+    request.targets.edit()[3].late = true;
+    assert_eq!(selected(&standard(), &request).now, [0], "no canary");
+    set(&mut request, 0, updated(0));
+    assert_eq!(
+        selected(&standard(), &request).now,
+        [0; 0],
+        "not before the canary has baked"
+    );
+    request.now = at(10);
+    request.health = Some(Health::healthy(at(10)));
+    assert_eq!(selected(&standard(), &request).now, [1, 2, 3]);
+    for place in [1, 2] {
+        set(&mut request, place, updated(10));
+    }
+    set(&mut request, 3, Progress::InFlight { since: at(10) });
+    let end = selected(&standard(), &request);
+    assert_eq!(until(&end), [Until::Settled]);
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::executor::block_on;
 use jiff::Timestamp;
 use plugin_sdk::{
-    Direction, Finding, Health, Judgement, Progress, SelectRequest, Target, conformance,
+    Direction, Finding, Health, Judgement, Progress, SelectRequest, Selection, Target, conformance,
     service::AllTargets,
     testing::{NOW, select_request, target},
 };
@@ -20,14 +20,14 @@ use crate::policy::{
 };
 
 prop_compose! {
-    fn any_target()(domains in prop::collection::vec("[abc]", 0..3), kind in 0..6u8, minute in 0..60u64) -> (Vec<String>, Progress) {
+    fn any_target()(domains in prop::collection::vec("[abc]", 0..3), kind in 0..6u8, minute in 0..60u64, late in 0..4u8) -> (Vec<String>, Progress, bool) {
         let progress = match kind {
             0 => Progress::InFlight { since: NOW - minutes(minute) },
             1 => Progress::Updated { at: NOW - minutes(minute) },
             2 => Progress::Drifted { since: NOW - minutes(minute) },
             _ => Progress::Waiting,
         };
-        (domains, progress)
+        (domains, progress, late == 0)
     }
 }
 
@@ -59,9 +59,9 @@ prop_compose! {
         healthy in prop::option::of(any::<bool>()),
         back: bool,
     ) -> SelectRequest {
-        let targets = targets.into_iter().enumerate().map(|(no, (domains, progress))| {
+        let targets = targets.into_iter().enumerate().map(|(no, (domains, progress, late))| {
             let domains: Vec<&str> = domains.iter().map(|domain| &**domain).collect();
-            Target { progress, ..target(&format!("job/{no:02}"), &domains) }
+            Target { progress, late, ..target(&format!("job/{no:02}"), &domains) }
         });
         let finding = |judgement| Finding::new(judgement, "").validator("test");
         let judgement = |healthy| if healthy { Judgement::Healthy } else { Judgement::Unknown };
@@ -99,6 +99,33 @@ proptest! {
             MaxInFlightLayer::new(2),
             MaxUnavailableLayer::new(1),
             HoldLayer::new("a hold"),
+        ];
+    }
+
+    #[test]
+    fn r18_late_target_changes_nothing_for_the_others(request in requests()) {
+        let mut request = request;
+        let policy = Arc::make_mut(&mut request.policy);
+        // Limits count all that is in flight, and the end waits for all.
+        (policy.max_in_flight, policy.max_unavailable) = (None, None);
+        let mut without = request.clone();
+        without.targets.edit().retain(|target| !target.late);
+        let chosen = |request: &SelectRequest, selection: &Selection| {
+            let chosen = selection.now.iter().map(|place| &request.targets[*place as usize]);
+            let chosen = chosen.filter(|target| !target.late);
+            chosen.map(|target| target.asset.clone()).collect::<Vec<_>>()
+        };
+        macro_rules! laws {
+            ($($layer:expr),* $(,)?) => { $(
+                let stack = $layer.layer(AllTargets);
+                let (with, alone) = (selected(&stack, &request), selected(&stack, &without));
+                prop_assert_eq!(chosen(&request, &with), chosen(&without, &alone));
+            )* };
+        }
+        laws![
+            OneDomainAtATimeLayer::by_policy(),
+            CanaryLayer::by_policy(),
+            WavesLayer::by_policy(),
         ];
     }
 

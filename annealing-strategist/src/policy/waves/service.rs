@@ -22,7 +22,7 @@ impl Rule for Waves {
     }
 
     fn narrow(&self, request: &SelectRequest, beneath: Selection) -> Selection {
-        let all = request.targets.len();
+        let all = request.targets.census().first().targets;
         let stages = (1..).zip(&self.0).map(|(no, (upto, bake))| Stage {
             name: format!("wave {no} of {}", self.0.len()),
             upto: upto.of(all),

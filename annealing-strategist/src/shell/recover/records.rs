@@ -91,9 +91,13 @@ pub(super) async fn changes<R: Runtime>(
         targets.sort_by(|(one, _), (other, _)| one.cmp(other));
         match rollout {
             Some(rollout) => live.push(Stored {
+                // The records of targets that have left may not be deleted yet.
+                targets: targets
+                    .into_iter()
+                    .filter(|(asset, _)| !record.beside.contains(asset))
+                    .collect(),
                 record,
                 rollout,
-                targets,
                 rows: rows.unwrap_or_default(),
                 quarantine: failed.unwrap_or_default(),
             }),

@@ -1,0 +1,180 @@
+//! R18: assets that come and go while a change is live.
+
+use std::time::Duration;
+
+use control_plane::strategist::{Command, State};
+
+use crate::{
+    roll_out::{MANIFEST, WEEK, World, change, dark_mode},
+    rollouts::{passes, until},
+    world::{LONG, Running, ann, id, write},
+};
+
+const NEW: &str = "  e: {size: 1, flag: false, group: edits}\npolicies:";
+
+/// The manifest with one more service.
+fn with_new(text: &str) -> String {
+    text.replace("policies:", NEW)
+}
+
+async fn over(running: &Running, key: &control_plane::model::AssetId) -> State {
+    let over = running.handle.wait_roll_out(key, WEEK).await.unwrap();
+    running.handle.settle(LONG).await.unwrap();
+    over.state
+}
+
+#[tokio::test(start_paused = true)]
+async fn r18_asset_that_comes_takes_its_turn_in_a_live_change() {
+    let world = World::new();
+    let running = world.start().await;
+    let rolling = running.handle.roll_out(&dark_mode(), ann()).await.unwrap();
+    until(&running, "the canary is updated", || world.of_size(11) == 1).await;
+    write(world.dir.path(), &with_new(&world.text()));
+    running.handle.settle(LONG).await.unwrap();
+    let size = || world.production.size("e");
+    assert_eq!(size(), Some(10), "it is turned up at once");
+    passes(Duration::from_secs(1)).await;
+    assert_eq!(running.handle.held_fields().await.unwrap().len(), 5);
+    let views = running.handle.rollouts().await.unwrap();
+    let view = views.iter().find(|view| view.policy == rolling.key);
+    let view = view.unwrap();
+    assert_eq!(view.targets.len(), 5);
+    assert!(view.targets[4].late, "{:?}", view.targets[4]);
+    assert_eq!(over(&running, &rolling.key).await, State::Completed);
+    let expected = with_new(MANIFEST).replace("flag: false", "flag: true");
+    assert_eq!(world.text(), expected);
+    assert_eq!((world.of_size(11), size()), (4, Some(11)));
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r18_asset_that_comes_is_no_canary_and_holds_no_gate() {
+    let world = World::new();
+    let running = world.start().await;
+    let change = change("version-2", "halves").set("size", 2);
+    let rolling = running.handle.roll_out(&change, ann()).await.unwrap();
+    until(&running, "the first wave is over", || {
+        world.of_size(20) == 2
+    })
+    .await;
+    // It cannot be pushed, so it would hold a gate for ever.
+    world.production.state().broken.insert(id("e"));
+    write(world.dir.path(), &with_new(&world.text()));
+    passes(Duration::from_secs(60)).await;
+    assert_eq!(world.of_size(20), 2, "the first wave bakes");
+    until(&running, "the rest is updated", || world.of_size(20) == 4).await;
+    world.production.state().broken.clear();
+    assert_eq!(over(&running, &rolling.key).await, State::Completed);
+    assert_eq!(world.production.size("e"), Some(20), "the end waits for it");
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r18_next_owner_adds_assets_that_came_without_an_owner() {
+    let world = World::new();
+    let running = world.start().await;
+    let rolling = running.handle.roll_out(&dark_mode(), ann()).await.unwrap();
+    until(&running, "the canary is updated", || world.of_size(11) == 1).await;
+    running.stop().await;
+    write(world.dir.path(), &with_new(&world.text()));
+    let running = world.start().await;
+    passes(Duration::from_secs(5)).await;
+    running.stop().await;
+    // This one finds it among the stored targets.
+    let running = world.start().await;
+    assert_eq!(over(&running, &rolling.key).await, State::Completed);
+    let expected = with_new(MANIFEST).replace("flag: false", "flag: true");
+    assert_eq!(world.text(), expected);
+    assert!(running.handle.held_fields().await.unwrap().is_empty());
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r18_asset_that_came_goes_back_with_the_others() {
+    let world = World::new();
+    let running = world.start().await;
+    let change = change("version-2", "careful").set("size", 2);
+    let rolling = running.handle.roll_out(&change, ann()).await.unwrap();
+    until(&running, "the canary is updated", || world.of_size(20) == 1).await;
+    write(world.dir.path(), &with_new(&world.text()));
+    until(&running, "all are updated", || {
+        world.of_size(20) == 4 && world.production.size("e") == Some(20)
+    })
+    .await;
+    let back = Command::RollBack;
+    let told = running.handle.tell_rollout(&rolling.key, back, ann()).await;
+    told.unwrap();
+    let end = over(&running, &rolling.key).await;
+    assert!(matches!(end, State::RolledBack { .. }), "{end:?}");
+    assert_eq!(world.text(), with_new(MANIFEST));
+    assert!(running.handle.held_fields().await.unwrap().is_empty());
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r18_asset_that_comes_with_a_value_of_its_own_is_left_to_the_person() {
+    let world = World::new();
+    let running = world.start().await;
+    let change = change("version-2", "slowly").set("size", 2);
+    let rolling = running.handle.roll_out(&change, ann()).await.unwrap();
+    until(&running, "the canary is updated", || world.of_size(20) == 1).await;
+    let own = NEW.replace("size: 1", "size: 7");
+    let has_it = NEW.replace("size: 1", "size: 2").replace("  e:", "  f:");
+    let text = world.text().replace("policies:", &own);
+    write(world.dir.path(), &text.replace("policies:", &has_it));
+    running.handle.settle(LONG).await.unwrap();
+    passes(Duration::from_secs(1)).await;
+    let held = running.handle.held_fields().await.unwrap();
+    assert_eq!(held.len(), 4, "{held:?}");
+    assert_eq!(over(&running, &rolling.key).await, State::Completed);
+    let size = |name| world.production.size(name);
+    assert_eq!((size("e"), size("f")), (Some(70), Some(20)));
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r18_asset_that_goes_and_comes_again_takes_its_turn() {
+    let world = World::new();
+    let running = world.start().await;
+    let change = change("version-2", "halves").set("size", 2);
+    let rolling = running.handle.roll_out(&change, ann()).await.unwrap();
+    until(&running, "the first wave is over", || {
+        world.of_size(20) == 2
+    })
+    .await;
+    let line = "  d: {size: 1, flag: false, group: edits}\n";
+    write(world.dir.path(), &world.text().replace(line, ""));
+    passes(Duration::from_secs(20)).await;
+    let again = line.to_owned() + "policies:";
+    write(world.dir.path(), &world.text().replace("policies:", &again));
+    assert_eq!(over(&running, &rolling.key).await, State::Completed);
+    assert_eq!(world.text(), MANIFEST.replace("size: 1", "size: 2"));
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r18_asset_that_comes_after_the_last_gate_does_not_delay_the_end() {
+    let world = World::new();
+    let running = world.start().await;
+    let change = change("version-2", "halves").set("size", 2);
+    let rolling = running.handle.roll_out(&change, ann()).await.unwrap();
+    until(&running, "the first wave is over", || {
+        world.of_size(20) == 2
+    })
+    .await;
+    world.production.state().broken.insert(id("e"));
+    write(world.dir.path(), &with_new(&world.text()));
+    until(&running, "the rest is updated", || world.of_size(20) == 4).await;
+    passes(LONG).await;
+    let later = NEW.replace("  e:", "  f:");
+    write(world.dir.path(), &world.text().replace("policies:", &later));
+    running.handle.settle(LONG).await.unwrap_err();
+    world.production.state().broken.clear();
+    assert_eq!(over(&running, &rolling.key).await, State::Completed);
+    let size = |name| world.production.size(name);
+    assert_eq!((size("e"), size("f")), (Some(20), Some(10)));
+    let past = running.handle.past_rollouts(&rolling.key).await.unwrap();
+    let history = format!("{:?}", past[0].history);
+    assert!(history.contains("leaves out `f`: too late"), "{history}");
+    running.stop().await;
+}
