@@ -1,8 +1,20 @@
 //! R18: assets that come and go while a change is live.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
-use control_plane::strategist::{Command, State};
+use control_plane::{
+    prelude::*,
+    sdk::{EditError, EditableSource, Proposal, SourceChange},
+    strategist::{Command, State},
+};
+use futures::stream::BoxStream;
+use prodspec_model::{Revision, SourceName};
 
 use crate::{
     roll_out::{MANIFEST, WEEK, World, change, dark_mode},
@@ -176,5 +188,117 @@ async fn r18_asset_that_comes_after_the_last_gate_does_not_delay_the_end() {
     let past = running.handle.past_rollouts(&rolling.key).await.unwrap();
     let history = format!("{:?}", past[0].history);
     assert!(history.contains("leaves out `f`: too late"), "{history}");
+    running.stop().await;
+}
+
+/// A source that takes no proposal while it is stuck.
+struct Stuck {
+    file: YamlFile,
+    is_stuck: Arc<AtomicBool>,
+}
+
+#[async_trait]
+impl SourceOfTruth for Stuck {
+    fn name(&self) -> SourceName {
+        self.file.name()
+    }
+
+    async fn read(&self) -> Result<Reading, Problems> {
+        self.file.read().await
+    }
+
+    fn changes(&self) -> BoxStream<'static, ()> {
+        self.file.changes()
+    }
+}
+
+#[async_trait]
+impl EditableSource for Stuck {
+    async fn propose(&self, change: &SourceChange) -> Result<Proposal, EditError> {
+        match self.is_stuck.load(Ordering::Relaxed) {
+            true => Err(EditError::Failed(Problem::new("it is stuck").into())),
+            false => self.file.propose(change).await,
+        }
+    }
+
+    async fn commit(
+        &self,
+        change: &SourceChange,
+        proposal: &Proposal,
+    ) -> Result<Revision, EditError> {
+        self.file.commit(change, proposal).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn r18_end_waits_for_an_asset_that_came_and_could_not_join_yet() {
+    let world = World::new();
+    let is_stuck = Arc::new(AtomicBool::new(false));
+    let source = Stuck {
+        file: YamlFile::new(world.path()),
+        is_stuck: is_stuck.clone(),
+    };
+    let running = world.start_with("manifest.yaml", source);
+    running.handle.wait_until_owner().await;
+    running.handle.settle(LONG).await.unwrap();
+    let change = change("version-2", "careful").set("size", 2);
+    let rolling = running.handle.roll_out(&change, ann()).await.unwrap();
+    until(&running, "all are updated", || world.of_size(20) == 4).await;
+    // The last bake takes 30 s.
+    is_stuck.store(true, Ordering::Relaxed);
+    write(world.dir.path(), &with_new(&world.text()));
+    running.handle.settle(LONG).await.unwrap();
+    passes(LONG).await;
+    let views = running.handle.rollouts().await.unwrap();
+    let view = views.iter().find(|view| view.policy == rolling.key);
+    let waits = format!("{:?}", view.unwrap().waits);
+    assert!(waits.contains("`e` came"), "{waits}");
+    is_stuck.store(false, Ordering::Relaxed);
+    assert_eq!(over(&running, &rolling.key).await, State::Completed);
+    assert_eq!(world.production.size("e"), Some(20));
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r101_target_that_a_person_took_out_stays_out_under_the_next_owner() {
+    let world = World::new();
+    let running = world.start().await;
+    let change = change("version-2", "halves").set("size", 2);
+    let rolling = running.handle.roll_out(&change, ann()).await.unwrap();
+    until(&running, "the first wave is over", || {
+        world.of_size(20) == 2
+    })
+    .await;
+    for (is, to) in [
+        ("a: {size: 2", "a: {size: 7"),
+        ("a: {size: 7", "a: {size: 1"),
+    ] {
+        write(world.dir.path(), &world.text().replace(is, to));
+        running.handle.settle(LONG).await.unwrap();
+    }
+    running.stop().await;
+    let running = world.start().await;
+    assert_eq!(over(&running, &rolling.key).await, State::Completed);
+    let expected = MANIFEST.replace("size: 1", "size: 2");
+    assert_eq!(world.text(), expected.replace("a: {size: 2", "a: {size: 1"));
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r101_edit_of_an_asset_that_came_is_not_taken_for_another_after_a_takeover() {
+    let world = World::new();
+    let running = world.start().await;
+    let change = change("version-2", "slowly").set("size", 2);
+    let rolling = running.handle.roll_out(&change, ann()).await.unwrap();
+    until(&running, "the canary is updated", || world.of_size(20) == 1).await;
+    // It comes before all others in the order of targets.
+    let first = "services:\n  0: {size: 1, flag: false, group: edits}";
+    write(world.dir.path(), &world.text().replace("services:", first));
+    passes(Duration::from_secs(5)).await;
+    running.stop().await;
+    let running = world.start().await;
+    assert_eq!(over(&running, &rolling.key).await, State::Completed);
+    let expected = MANIFEST.replace("services:", first);
+    assert_eq!(world.text(), expected.replace("size: 1", "size: 2"));
     running.stop().await;
 }
