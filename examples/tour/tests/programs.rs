@@ -118,3 +118,16 @@ fn workflow_goes_on_after_its_control_plane_has_ended_and_puts_its_edit_back() {
     ];
     prints(env!("CARGO_BIN_EXE_workflow"), &expected);
 }
+
+#[test]
+fn roll_out_sets_a_flag_beside_a_version_that_goes_back() {
+    let expected = [
+        "version-13: rolled back: faults: shop/ap has a fault",
+        "eu: {version: 12, dark: false}",
+        "ap: {version: 12, dark: true}",
+        "`shops.ap.dark` in shops.yaml#0 of shops.yaml is held by rollout/dark-mode#1",
+        "dark-mode: completed",
+        "mars: {version: 12, dark: true}",
+    ];
+    prints(env!("CARGO_BIN_EXE_roll_out"), &expected);
+}
