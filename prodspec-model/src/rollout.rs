@@ -255,6 +255,10 @@ pub struct RollOut {
     /// The assets that are updated.
     #[serde(default)]
     pub on: Filter,
+    /// Whether it enters no failure domain in which another change bakes, and no other one enters where it bakes. Of two
+    /// changes that wait for a domain, the older one goes first.
+    #[serde(default)]
+    pub alone_while_baking: bool,
 }
 
 impl RollOut {
@@ -265,6 +269,7 @@ impl RollOut {
             policy: AssetRef::to(policy),
             set: BTreeMap::new(),
             on: Filter::default(),
+            alone_while_baking: false,
         }
     }
 
@@ -272,6 +277,13 @@ impl RollOut {
     #[must_use]
     pub fn set(mut self, field: impl Into<String>, value: impl Into<Value>) -> Self {
         self.set.insert(field.into(), value.into());
+        self
+    }
+
+    /// Lets it bake in no failure domain together with another change.
+    #[must_use]
+    pub fn alone_while_baking(mut self) -> Self {
+        self.alone_while_baking = true;
         self
     }
 

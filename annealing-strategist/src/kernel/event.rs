@@ -6,6 +6,7 @@ use plugin_sdk::{
 use prodspec_model::{AssetId, Incarnation};
 
 use super::{
+    apart::Taken,
     command::{Command, Refused},
     join::Joins,
 };
@@ -28,6 +29,8 @@ pub enum Event {
     Heads(Heads),
     /// Whether changes are live on assets of the group.
     Changes(bool),
+    /// The domains that the rollout of a change must not enter now.
+    Taken(Taken),
     /// Assets have come while the rollout of a change is live.
     Came {
         /// Those that may join it.

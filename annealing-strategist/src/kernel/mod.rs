@@ -4,6 +4,7 @@
 //! after the steps of a rollout: `begin` and `end` begin and end it; `select` asks which targets may move, `update` moves
 //! them, `settle` sees them settle, `judge` checks their health; `fail` and `back` undo it.
 
+mod apart;
 mod back;
 mod begin;
 mod candidates;
@@ -43,6 +44,7 @@ use control_plane_runtime::Steady;
 use plugin_sdk::{AssetTypes, GroupHead, Mono, Now, Target};
 use prodspec_model::{AssetId, Incarnation};
 
+pub use apart::{Domain, Taken};
 pub use command::{Command, Refused};
 pub use event::{Call, Effects, Event, Record, Step};
 pub use join::Joins;
@@ -78,6 +80,10 @@ pub struct Kernel {
     ties: Vec<Vec<AssetId>>,
     /// Assets that came while the live rollout was live.
     late: BTreeSet<AssetId>,
+    /// The domains that other changes have taken.
+    taken: Taken,
+    /// The domains that the last selection would have entered without them.
+    wanted: BTreeSet<Domain>,
     /// Assets that have come and will join the live rollout.
     expected: BTreeSet<AssetId>,
     /// Whether changes are live on assets of the group.
@@ -112,6 +118,7 @@ impl control_plane_runtime::Kernel for Kernel {
                 self.pending.look();
                 self.has_changes = are_live;
             }
+            Event::Taken(taken) => self.others_bake(taken),
             Event::Came { come, gone } => self.came(now, come, &gone, out),
             Event::Joined { joins, ties } => self.joined(now, &joins, ties, out),
             Event::Tick => {}

@@ -1,13 +1,16 @@
 //! Restores a kernel from stored records, so that it continues where the last one stopped, at whatever step that was.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use control_plane_runtime::Steady;
 use plugin_sdk::{AssetTypes, GroupHead, Now};
 use prodspec_model::{Asset, AssetId, Incarnation};
 
 use super::{
-    Effects, Kernel, Record, Recovered, Step,
+    Effects, Kernel, Record, Recovered, Step, Taken,
     state::{group::Group, past::Past, pending::Pending, pins::Pins, quarantine::Quarantine},
 };
 use crate::{
@@ -38,6 +41,8 @@ impl Kernel {
             past: Past::new(newest),
             ties: recovered.ties,
             late: recovered.late,
+            taken: Taken::new(),
+            wanted: BTreeSet::new(),
             expected: recovered.expected,
             has_changes: recovered.has_changes,
             is_change: recovered.is_change,

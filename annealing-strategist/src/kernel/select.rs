@@ -128,7 +128,8 @@ impl Kernel {
             return;
         }
         match answer {
-            Ok(selection) => {
+            Ok(mut selection) => {
+                self.keep_apart(now, &mut selection);
                 self.move_pins(now, &selection, out);
                 let going_back = self.live.as_ref().is_some_and(|live| live.is_going_back());
                 let done = |live: &Live| live.targets().all_settled();

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     change::{Fields, Intent, Out, PlannedTarget, Stored},
-    kernel::{Effects, Event, Kernel},
+    kernel::{Effects, Event, Kernel, Taken},
     record::State,
 };
 
@@ -54,6 +54,7 @@ impl<R: Runtime> Groups<R> {
             intent,
             fields,
             has_ended: false,
+            taken: Taken::new(),
         };
         self.changes.kernels.insert(key.clone(), kernel);
         self.changes.all.insert(key.clone(), change);
@@ -101,6 +102,22 @@ impl<R: Runtime> Groups<R> {
         let mut effects = Effects::default();
         kernel.step(now, event, &mut effects);
         self.collect_change(key, effects);
+    }
+
+    /// R102: passes to each change which domains the others have taken, if that has changed.
+    pub(super) fn note_taken(&mut self) {
+        if !self.changes.any_is_alone() {
+            return;
+        }
+        let now = self.strategist.runtime.now();
+        for key in self.changes.all.keys().cloned().collect::<Vec<_>>() {
+            let taken = self.changes.taken(now, &key);
+            let known = self.changes.all.get_mut(&key).map(|it| &mut it.taken);
+            if let Some(known) = known.filter(|known| **known != taken) {
+                known.clone_from(&taken);
+                self.step_change(&key, Event::Taken(taken));
+            }
+        }
     }
 
     fn collect_change(&mut self, key: &AssetId, mut effects: Effects) {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::channel::mpsc::UnboundedSender;
 use plugin_sdk::{
-    ChangeId, Follow, Holder, Mono, plugin,
+    ChangeId, Follow, Holder, Mono, Now, plugin,
     port::{Made, WaitNo},
 };
 use prodspec_model::{AssetId, Incarnation};
@@ -13,7 +13,7 @@ use super::{Input, handle::Reply, kernels::Kernels, waiting::Waiting};
 use crate::{
     change::{self, Arrivals, Fields, Intent, RollOutRecord},
     group::policy_of,
-    kernel::Kernel,
+    kernel::{Kernel, Taken},
     record::State,
 };
 
@@ -46,6 +46,8 @@ pub(super) struct Change {
     pub(super) intent: Intent,
     pub(super) fields: Fields,
     pub(super) has_ended: bool,
+    /// The domains that others have taken, as its rollout knows them.
+    pub(super) taken: Taken,
 }
 
 /// The answer to a call about fields.
@@ -131,6 +133,35 @@ impl Changes {
     fn is_moving(&self, key: &AssetId) -> bool {
         let newest = self.kernels.get(key).and_then(Kernel::newest);
         newest.is_some_and(|it| matches!(it.state, State::Running | State::RollingBack { .. }))
+    }
+
+    /// R102: the domains that a change must not enter: another one bakes there, or waits for them and is older, and one of the
+    /// two keeps apart.
+    pub(super) fn taken(&self, now: Now, key: &AssetId) -> Taken {
+        let mut taken = Taken::new();
+        let Some(own) = self.all.get(key) else {
+            return taken;
+        };
+        let apart = |of: &Change| of.record.change.alone_while_baking;
+        let age = |key: &AssetId, of: &Change| (of.record.at, key.clone());
+        for (other, change) in &self.all {
+            let pair = other != key && !change.has_ended && (apart(own) || apart(change));
+            let Some(kernel) = self.kernels.get(other).filter(|_| pair) else {
+                continue;
+            };
+            let older = age(other, change) < age(key, own);
+            let waits = kernel.wants().iter().filter(|_| older).cloned();
+            for domain in kernel.bakes_in(now).into_iter().chain(waits) {
+                taken.insert(domain, other.clone());
+            }
+        }
+        taken
+    }
+
+    /// Whether a change keeps apart from others, or did so when the others were looked at last.
+    pub(super) fn any_is_alone(&self) -> bool {
+        let mut all = self.all.values();
+        all.any(|change| change.record.change.alone_while_baking || !change.taken.is_empty())
     }
 
     /// The assets that have come and may still join a live change.

@@ -329,6 +329,7 @@ impl<R: Runtime> Session<R> {
     }
 
     fn perform(&mut self) {
+        self.groups.note_taken();
         self.groups.rest();
         for work in self.groups.work.drain(..) {
             // If the task that makes steps has ended, it has logged why, and the strategist ends too.

@@ -21,6 +21,7 @@ mod removal;
 mod renames;
 mod restored;
 mod roll_out;
+mod roll_out_apart;
 mod roll_out_arrivals;
 mod roll_out_chaos;
 mod roll_out_corners;

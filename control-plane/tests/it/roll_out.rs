@@ -36,6 +36,8 @@ struct Written {
     /// Whether a second service is made from the same entry.
     #[serde(default)]
     twin: bool,
+    #[serde(default)]
+    cluster: Option<String>,
     group: String,
 }
 
@@ -61,10 +63,11 @@ impl Generator for Model {
                         policy: policy.clone(),
                     };
                     let asset = Asset::builder(AssetId::new(&name)?).payload(&Service { size })?;
-                    out.asset(
-                        asset.addon(&policy)?,
-                        document.provenance_at(&*written.path),
-                    )?;
+                    let mut asset = asset.addon(&policy)?;
+                    if let Some(cluster) = written.cluster.clone() {
+                        asset = asset.addon(&addons::PhysicalCluster { cluster })?;
+                    }
+                    out.asset(asset, document.provenance_at(&*written.path))?;
                 }
             }
             for (name, policy) in manifest.policies {

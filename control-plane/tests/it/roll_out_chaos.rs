@@ -255,6 +255,8 @@ impl History {
                     drop(running.handle.tell_rollout(key, command, ann()).await);
                 }
             }
+        }
+        for key in keys {
             let over = running.handle.wait_roll_out(key, WEEK).await;
             let views = running.handle.rollouts().await.unwrap();
             let over = over.unwrap_or_else(|error| {
@@ -335,8 +337,12 @@ async fn play(seed: u64) -> (Vec<State>, bool) {
     let version = change("version", version).set("size", new);
     let flag = ["slowly", "flags", "halves"][history.dice.roll(3) as usize];
     let flag = change("dark-mode", flag).set("flag", true);
+    let alone = [version, flag].map(|change| match history.dice.roll(3) {
+        0 => change.alone_while_baking(),
+        _ => change,
+    });
     let mut keys = Vec::new();
-    for change in [version, flag] {
+    for change in alone {
         keys.push(running.handle.roll_out(&change, ann()).await.unwrap().key);
     }
     for _ in 0..STEPS {
