@@ -158,10 +158,10 @@ impl Changes {
         taken
     }
 
-    /// Whether a change keeps apart from others, or did so when the others were looked at last.
+    /// Whether a change keeps apart from others, or one that has just ended did.
     pub(super) fn any_is_alone(&self) -> bool {
         let mut all = self.all.values();
-        all.any(|change| change.record.change.alone_while_baking || !change.taken.is_empty())
+        all.any(|change| change.record.change.alone_while_baking)
     }
 
     /// The assets that have come and may still join a live change.

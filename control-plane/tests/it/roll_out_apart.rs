@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use control_plane::strategist::State;
+use control_plane::{model::Filter, strategist::State};
 
 use crate::{
     roll_out::{MANIFEST, WEEK, World, change},
     rollouts::{passes, until},
-    world::ann,
+    world::{ann, id},
 };
 
 /// The manifest with two services in each of two clusters, and a policy that goes through them.
@@ -59,6 +59,9 @@ async fn r102_change_that_keeps_apart_enters_no_domain_in_which_another_bakes() 
         let entered = in_us(world.has("c")) || in_us(world.has("d"));
         assert!(entered || world.has("b").0, "the flag has left the domain");
         assert!(!world.has("c").1 && !world.has("d").1);
+        let views = running.handle.rollouts().await.unwrap();
+        let mut live = views.iter().filter(|view| view.live);
+        assert!(live.any(|view| view.policy == flag.key), "it has not ended");
         until(&running, "the version is in the second domain", || {
             world.has("c").1
         })
@@ -112,6 +115,35 @@ async fn r102_change_goes_on_when_the_one_that_keeps_apart_has_gone() {
     assert_eq!(over.unwrap().state, State::Completed);
     for name in ["a", "b", "c", "d"] {
         assert_eq!(world.has(name), (false, true), "{name}");
+    }
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r102_older_change_that_waits_for_a_domain_goes_first() {
+    let world = World::with(&clusters());
+    let running = world.start().await;
+    let of = |names: &[&str]| Filter::ids(names.iter().map(|name| id(name)));
+    let first = change("first", "domains").set("flag", true).on(of(&["a"]));
+    running.handle.roll_out(&first, ann()).await.unwrap();
+    until(&running, "it is in the first domain", || world.has("a").0).await;
+    let older = change("older", "domains").set("size", 2);
+    let older = older.alone_while_baking();
+    let older = running.handle.roll_out(&older, ann()).await.unwrap();
+    passes(Duration::from_secs(1)).await;
+    let rest = of(&["b", "c", "d"]);
+    let younger = change("younger", "domains").set("flag", true).on(rest);
+    let younger = running.handle.roll_out(&younger, ann()).await.unwrap();
+    until(&running, "one of them is there", || {
+        world.has("a").1 || world.has("b").0
+    })
+    .await;
+    assert!(world.has("a").1, "the older one was there first");
+    until(&running, "the younger one is there", || world.has("b").0).await;
+    assert!(world.has("b").1, "the older one had left");
+    for key in [older.key, younger.key] {
+        let over = running.handle.wait_roll_out(&key, WEEK).await.unwrap();
+        assert_eq!(over.state, State::Completed);
     }
     running.stop().await;
 }
