@@ -113,6 +113,9 @@ pub enum State {
     RollingBack {
         /// Reason for the rollback, for operators.
         why: String,
+        /// Whether an operator paused it: no more targets are sent back.
+        #[serde(default)]
+        paused: bool,
     },
     /// All targets have the new content.
     Completed,
@@ -143,16 +146,38 @@ impl State {
             Self::Running => "running",
             Self::Paused => "paused",
             Self::Stopped { .. } => "stopped",
-            Self::RollingBack { .. } => "rolling back",
+            Self::RollingBack { paused: false, .. } => "rolling back",
+            Self::RollingBack { paused: true, .. } => "paused on the way back",
             Self::Completed => "completed",
             Self::RolledBack { .. } => "rolled back",
             Self::Superseded { .. } => "superseded",
         }
     }
 
+    /// The state of a rollout that begins to roll back for this reason.
+    pub(crate) fn rolling_back(why: String) -> Self {
+        let paused = false;
+        Self::RollingBack { why, paused }
+    }
+
+    /// The state after an operator has paused a rollout in this state, or resumed it. `None`: it cannot be.
+    pub(crate) fn paused(&self, pause: bool) -> Option<Self> {
+        match self {
+            Self::Running if pause => Some(Self::Paused),
+            Self::Paused if !pause => Some(Self::Running),
+            Self::RollingBack { why, paused } if *paused != pause => Some(Self::RollingBack {
+                why: why.clone(),
+                paused: pause,
+            }),
+            _ => None,
+        }
+    }
+
     /// Cuts the reason to the maximum length of a text.
     pub(crate) fn shorten(&mut self) {
-        if let Self::Stopped { why } | Self::RollingBack { why } | Self::RolledBack { why } = self {
+        if let Self::Stopped { why } | Self::RollingBack { why, .. } | Self::RolledBack { why } =
+            self
+        {
             cut(why, TEXT);
         }
     }
@@ -160,7 +185,7 @@ impl State {
     /// The reason for this state. `None`: states such as `Running` have no reason.
     pub fn why(&self) -> Option<&str> {
         match self {
-            Self::Stopped { why } | Self::RollingBack { why } | Self::RolledBack { why } => {
+            Self::Stopped { why } | Self::RollingBack { why, .. } | Self::RolledBack { why } => {
                 Some(why)
             }
             _ => None,

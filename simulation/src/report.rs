@@ -95,9 +95,10 @@ impl Report {
 }
 
 /// Names of the states of a rollout that are counted.
-const WORDS: [&str; 7] = [
+const WORDS: [&str; 8] = [
     "running",
     "paused",
+    "paused on the way back",
     "stopped",
     "rolling back",
     "completed",

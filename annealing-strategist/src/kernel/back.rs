@@ -13,13 +13,13 @@ impl Kernel {
     /// quarantined.
     pub(super) fn take_back(&mut self, now: Now, out: &mut Effects) {
         let why = format!("{} reverts this rollout", self.group.latest().id());
-        self.turn(now, State::RollingBack { why }, None, false, out);
+        self.turn(now, State::rolling_back(why), None, false, out);
         self.send_back(now, out);
     }
 
     /// Starts the rollback of all targets that moved.
     pub(super) fn roll_back(&mut self, now: Now, why: String, by: Option<By>, out: &mut Effects) {
-        self.turn(now, State::RollingBack { why }, by, true, out);
+        self.turn(now, State::rolling_back(why), by, true, out);
         self.send_back(now, out);
     }
 

@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Command {
-    /// Select no more targets. Pushes under way continue, and health is still checked.
+    /// Select no more targets, also on the way back. Pushes under way continue, and on the way forward health is still
+    /// checked.
     Pause,
-    /// Continue a rollout that was paused.
+    /// Continue a rollout that was paused, in its direction.
     Resume,
     /// Let the targets that have settled so far pass their gates, baked or not, even if health is unknown.
     Promote,

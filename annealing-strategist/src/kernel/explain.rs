@@ -41,7 +41,7 @@ impl Kernel {
     pub(super) fn awaits_person(&self, live: &Live) -> Option<String> {
         let rollout = live.rollout();
         match &rollout.state {
-            State::Paused => {
+            State::Paused | State::RollingBack { paused: true, .. } => {
                 let by = rollout.history.iter().rev().find_map(|it| it.by.as_ref());
                 Some(by.map_or("paused".into(), |by| format!("paused by {by}")))
             }

@@ -37,8 +37,8 @@ impl Kernel {
         let state = live.state();
         let (id, word) = (live.id(), state.word());
         let fits = match command {
-            Command::Pause | Command::Promote => *state == State::Running,
-            Command::Resume => *state == State::Paused,
+            Command::Pause | Command::Resume => state.paused(command == Command::Pause).is_some(),
+            Command::Promote => *state == State::Running,
             Command::Abort => matches!(state, State::Running | State::Paused),
             _ => !matches!(state, State::RollingBack { .. }),
         };
@@ -52,10 +52,17 @@ impl Kernel {
             let policy = self.group.policy();
             return Err(Refused(format!("{id} of `{policy}` {why}")));
         }
+        let turned = state.paused(command == Command::Pause);
         let said = format!("{} says: {}", by.who, by.why);
         match command {
-            Command::Pause => self.say(now, State::Paused, "paused", by, out),
-            Command::Resume => self.say(now, State::Running, "resumed", by, out),
+            Command::Pause | Command::Resume => {
+                let what = match command {
+                    Command::Pause => "paused",
+                    _ => "resumed",
+                };
+                let state = turned.unwrap_or(State::Running);
+                self.say(now, state, what, by, out);
+            }
             Command::Promote => {
                 if let Some(live) = &mut self.live {
                     live.promote();

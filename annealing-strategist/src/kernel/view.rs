@@ -55,7 +55,10 @@ impl View {
     /// Whether no target moves before an operator acts: the rollout is paused, stopped or on hold.
     pub fn is_on_hold(&self) -> bool {
         let state = self.rollout.as_ref().map(|rollout| &rollout.state);
-        let stands = matches!(state, Some(State::Paused | State::Stopped { .. }));
+        let stands = matches!(
+            state,
+            Some(State::Paused | State::Stopped { .. } | State::RollingBack { paused: true, .. })
+        );
         let mut waits = self.waits.iter();
         self.live && (stands || waits.any(|wait| wait.until == Until::Person))
     }

@@ -90,7 +90,7 @@ fn tell_state(partition: &PartitionId, rollout: &Rollout) {
         State::Stopped { why } => {
             tracing::warn!(%partition, %policy, rollout = id, %why, "the rollout stopped; retry it, roll it back, or edit the assets that it moved");
         }
-        State::RollingBack { why } => {
+        State::RollingBack { why, paused: false } => {
             tracing::warn!(%partition, %policy, rollout = id, %why, "the rollout is rolling back");
         }
         State::RolledBack { why } => {
@@ -247,7 +247,7 @@ mod tests {
             State::Paused,
             State::Running,
             State::Stopped { why: why() },
-            State::RollingBack { why: why() },
+            State::rolling_back(why()),
             State::RolledBack { why: why() },
         ];
         let all = states.map(|state| Rollout { state, ..rollout() });

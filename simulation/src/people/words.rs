@@ -96,6 +96,7 @@ impl State {
             Rolls::Running if outside(&|at| self.waits_out_of_reach(at, rollout.to.0)) => {
                 Some(Command::RollBack)
             }
+            Rolls::RollingBack { paused: true, .. } => Some(Command::Resume),
             // An asset that was new in the rollout stays in production, is left alone, and may use an asset that is
             // rolled back. Only a command ends that wait.
             Rolls::RollingBack { .. } if outside(&|at| self.is_left_running(at)) => {

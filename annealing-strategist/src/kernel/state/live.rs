@@ -116,7 +116,7 @@ impl Live {
     pub(in crate::kernel) fn is_moving(&self) -> bool {
         matches!(
             self.rollout.state,
-            State::Running | State::RollingBack { .. }
+            State::Running | State::RollingBack { paused: false, .. }
         )
     }
 
@@ -127,7 +127,7 @@ impl Live {
 
     /// Whether the rollout's time has to be stored: it is checked or moving, and has begun.
     pub(in crate::kernel) fn is_timed(&self) -> bool {
-        (self.is_watched() || self.is_moving()) && self.targets.has_begun()
+        (self.is_watched() || self.is_going_back()) && self.targets.has_begun()
     }
 
     /// Returns when the rollout has something to do if nothing else happens. `None`: it has not.

@@ -69,7 +69,7 @@ fn commands_that_do_not_fit_are_refused_with_a_sentence() {
     assert_eq!(refused(|| after(Abort)), [Pause, Resume, Promote, Abort]);
     assert_eq!(
         refused(|| after(RollBack)),
-        [Pause, Resume, Promote, Abort, RollBack]
+        [Resume, Promote, Abort, RollBack]
     );
 }
 
@@ -89,6 +89,33 @@ fn pause_holds_waiting_targets_and_not_pushes_under_way() {
     assert_eq!(rig.state().word(), "paused");
     rig.tell(Command::Resume).unwrap();
     assert_eq!(rig.at(2), ["a", "b"]);
+}
+
+#[test]
+fn r22_way_back_can_be_paused_and_stays_paused_over_a_takeover() {
+    let one = RolloutPolicy {
+        max_in_flight: Some(1),
+        ..RolloutPolicy::default()
+    };
+    let mut rig = Rig::begun(one, &["a", "b", "c"]);
+    for name in ["a", "b"] {
+        rig.settle(name);
+    }
+    rig.tell(Command::RollBack).unwrap();
+    rig.tell(Command::Pause).unwrap();
+    assert_eq!(rig.at(1), ["c"], "it was sent back before");
+    rig.settle("c");
+    rig.pass(Duration::from_secs(3600));
+    let paused = "paused on the way back";
+    assert_eq!((rig.at(1), rig.state().word()), (vec!["c"], paused));
+    assert!(rig.view().is_on_hold() && rig.view().awaits_person.is_some());
+    rig.crash();
+    rig.run();
+    assert_eq!((rig.at(1), rig.state().word()), (vec!["c"], paused));
+    rig.tell(Command::Resume).unwrap();
+    rig.lag = Some(Duration::from_secs(1));
+    rig.pass(Duration::from_secs(3600));
+    assert_eq!(rig.state().word(), "rolled back");
 }
 
 #[test]
