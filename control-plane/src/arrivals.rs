@@ -1,81 +1,121 @@
 //! R18: assets that come while a change is live take their turn in it.
 
-use std::{convert::Infallible, time::Duration};
+use std::{collections::BTreeSet, convert::Infallible, time::Duration};
 
 use annealing_strategist::{Handle as Rollouts, change::Arrivals};
 use control_plane_runtime::{Outage, Runtime};
-use prodspec_model::{Asset, AssetId};
+use plugin_sdk::FieldEdit;
+use prodspec_model::{Asset, AssetId, Incarnation, rollout::RolloutPolicy};
 
 use crate::{
+    desk::EditRefused,
     handle::{Error, Handle},
-    roll_out::{RollOutRefused, Sought, by_edits, sought, tried},
+    roll_out::{RollOutRefused, Sought, by_edits, policy_of, sought, tried},
 };
 
+/// Wait before a strategist that has ended is looked for again.
+const SOON: Duration = Duration::from_secs(1);
 /// Wait before assets that could not be added are tried again.
 const AGAIN: Duration = Duration::from_secs(30);
 
 /// Adds assets that come to the live changes that are for them, while this process owns the partition. It does not end.
 pub(crate) async fn include<R: Runtime>(handle: Handle<R>) -> Infallible {
+    let runtime = &handle.shared.runtime;
     let mut owned = handle.shared.rollouts.subscribe();
     let mut outage = Outage::default();
     loop {
         // The sender is in `handle`, so waiting cannot fail.
         let rolling = owned.wait_for(Option::is_some).await;
         let rolling = rolling.ok().and_then(|it| it.clone());
-        let included = match rolling {
-            Some(rolling) => next(&handle, &rolling).await,
-            None => Ok(()),
+        let Some(rolling) = rolling else { continue };
+        let Ok(arrivals) = rolling.arrivals().await else {
+            // The ownership has ended, or the strategist starts again.
+            runtime.sleep(SOON).await;
+            continue;
         };
-        let now = handle.shared.runtime.now().mono;
-        match included {
-            Ok(()) => drop(outage.over(now, "adding assets to live changes")),
+        match add_all(&handle, &rolling, arrivals).await {
+            Ok(()) => drop(outage.over(runtime.now().mono, "adding assets to live changes")),
             Err(error) => {
-                if outage.failed(now) {
+                if outage.failed(runtime.now().mono) {
                     tracing::warn!(partition = %handle.shared.partition, error = &error as &dyn std::error::Error, "failed to add assets that came to live changes; retrying every 30 s");
                 }
-                handle.shared.runtime.sleep(AGAIN).await;
+                runtime.sleep(AGAIN).await;
             }
         }
     }
 }
 
-/// Waits until assets have come, and adds them. One that cannot be added does not hold up the others.
+/// Adds assets that have come. One that cannot be added does not hold up the others.
 ///
 /// # Errors
 /// The first of those that are tried again.
-async fn next<R: Runtime>(handle: &Handle<R>, rolling: &Rollouts<R>) -> Result<(), Error> {
-    let mut all = Ok(());
-    let arrivals = rolling.arrivals().await?;
+async fn add_all<R: Runtime>(
+    handle: &Handle<R>,
+    rolling: &Rollouts<R>,
+    all: Vec<Arrivals>,
+) -> Result<(), Error> {
     // Before the first run, it is not known from which entry an asset is made.
     let mut generation = handle.wait_until_owner().await.watch();
     drop(generation.wait_for(|status| status.runs > 0).await);
-    for arrivals in arrivals {
+    let mut result = Ok(());
+    for arrivals in all {
         if arrivals.assets.len() > 1 && add(handle, rolling, &arrivals).await.is_ok() {
             continue;
         }
         for asset in &arrivals.assets {
             let mut one = arrivals.clone();
             one.assets = vec![asset.clone()];
-            all = all.and(add_one(handle, rolling, &one).await);
+            result = result.and(add_one(handle, rolling, &one).await);
         }
     }
-    all
+    result
 }
 
-/// Adds one asset, or leaves it to a person if the change can never be made for it.
+/// Adds one asset, or leaves it to a person if the change cannot be made for it.
 async fn add_one<R: Runtime>(
     handle: &Handle<R>,
     rolling: &Rollouts<R>,
     one: &Arrivals,
 ) -> Result<(), Error> {
     match add(handle, rolling, one).await {
-        Err(Error::RollOut(refused)) if !matches!(refused, RollOutRefused::NoEntry(_)) => {
-            tracing::warn!(partition = %handle.shared.partition, change = %one.key, error = &refused as &dyn std::error::Error, "an asset that came is left out of a live change; set its field by hand, or make a change for it");
+        Err(error) if is_final(handle, &error).await => {
+            tracing::warn!(partition = %handle.shared.partition, change = %one.key, error = &error as &dyn std::error::Error, "an asset that came is left out of a live change; set its field by hand, or make a change for it");
             rolling.join(one, Vec::new(), one.assets.clone()).await?;
             Ok(())
         }
         outcome => outcome,
     }
+}
+
+/// Whether trying again does not help.
+async fn is_final<R: Runtime>(handle: &Handle<R>, error: &Error) -> bool {
+    match error {
+        Error::RollOut(RollOutRefused::NoEntry(_)) => false,
+        // Its group may be about to be updated by edits.
+        Error::RollOut(RollOutRefused::NotByEdits { asset, .. }) => {
+            let latest = handle.latest().await;
+            latest.is_ok_and(|latest| !says_edits(&latest, asset))
+        }
+        Error::RollOut(_) => true,
+        Error::Edit(refused) => !matches!(
+            refused,
+            EditRefused::Store(_)
+                | EditRefused::KeepsChanging(_)
+                | EditRefused::Failed(_)
+                | EditRefused::Elsewhere(_)
+                | EditRefused::Unknown { .. }
+                | EditRefused::Held(_)
+        ),
+        _ => false,
+    }
+}
+
+/// Whether the policy of an asset says that its group is updated by edits.
+fn says_edits(latest: &Incarnation, asset: &AssetId) -> bool {
+    let policy = latest.asset(asset).and_then(|asset| policy_of(&asset));
+    let policy = policy.and_then(|policy| latest.asset(&policy));
+    let policy = policy.and_then(|asset| asset.payload::<RolloutPolicy>().ok());
+    policy.is_some_and(|policy| !policy.update.is_pins())
 }
 
 /// Tries the change for these assets, reserves their fields, and adds them, all of them or none.
@@ -99,16 +139,25 @@ async fn add<R: Runtime>(
     let is_set = |id: &AssetId| !sought.fields.contains_key(id);
     let beside = there.iter().map(Asset::id).filter(is_set).collect();
     let holder = (arrivals.by.clone(), arrivals.holder.clone());
-    let (edit, targets) = tried(handle, holder, sought).await?;
+    let beneath = beside_one_field(&sought, arrivals);
+    let (edit, targets) = tried(handle, holder, sought, beneath).await?;
     if !targets.is_empty() {
         let batch = arrivals.batch(&handle.shared.partition, &targets)?;
         handle.desk().await?.reserve(&edit, batch).await?;
     }
-    if !rolling.join(arrivals, targets, beside).await? {
-        // The change has ended meanwhile.
-        handle.desk().await?.release(&arrivals.holder).await?;
-    }
-    Ok(())
+    Ok(rolling.join(arrivals, targets, beside).await?)
+}
+
+/// The targets that change by the fields of these assets, too: they are updated together.
+fn beside_one_field(sought: &Sought, arrivals: &Arrivals) -> BTreeSet<AssetId> {
+    let shares = |known: &FieldEdit| {
+        let mut edits = sought.fields.values().flatten();
+        edits.any(|edit| edit.document == known.document && edit.path == known.path)
+    };
+    let shared = arrivals.known.iter().filter(|(known, _)| shares(known));
+    shared
+        .flat_map(|(_, targets)| targets.iter().cloned())
+        .collect()
 }
 
 /// Checks that each field is absent or has a value that a target had before. Another one is a person's.
@@ -116,7 +165,7 @@ fn has_known_values(sought: &Sought, arrivals: &Arrivals) -> Result<(), Error> {
     for (asset, edits) in &sought.fields {
         for edit in edits {
             let mut known = arrivals.known.iter();
-            let is_known = known.any(|known| known.to == edit.to && known.was == edit.was);
+            let is_known = known.any(|(known, _)| known.to == edit.to && known.was == edit.was);
             if edit.was.is_some() && !is_known {
                 return Err(RollOutRefused::Field {
                     asset: asset.clone(),

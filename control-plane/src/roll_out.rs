@@ -10,9 +10,9 @@ use annealing_strategist::{
     change::{Known, Planned, PlannedTarget},
 };
 use control_plane_runtime::Runtime;
-use control_plane_store::Batch;
+use control_plane_store::{Batch, BatchId};
 use futures::channel::oneshot;
-use plugin_sdk::{BoxError, By, FieldEdit, FieldPath, Holder, Reading, RolloutId};
+use plugin_sdk::{BoxError, By, ChangeId, FieldEdit, FieldPath, Holder, Reading, RolloutId};
 use prodspec_model::{
     Asset, AssetId, Incarnation, IncarnationNo, SourceName,
     addons::RolloutPolicyRef,
@@ -129,10 +129,10 @@ impl<R: Runtime> Handle<R> {
         let targets = targets(self, change, &latest).await?;
         let sought = sought(self, change, &targets).await?;
         let is_set = |id: &AssetId| !sought.fields.contains_key(id);
-        let beside = targets.iter().map(Asset::id).filter(is_set).collect();
+        let beside: BTreeSet<AssetId> = targets.iter().map(Asset::id).filter(is_set).collect();
         let source = sought.source.clone();
         let holder = Planned::holder_of(&change.name, number).map_err(|error| malformed(&error))?;
-        let (edit, fields) = tried(self, (by.clone(), holder), sought).await?;
+        let (edit, fields) = tried(self, (by.clone(), holder), sought, BTreeSet::new()).await?;
         let at = (latest.no(), self.shared.runtime.now().wall);
         let change_by = (change.clone(), by);
         let planned = Planned::new(change_by, (number, first), at, source, &fields, beside);
@@ -312,11 +312,13 @@ pub(crate) async fn sought<R: Runtime>(
     Ok(Sought { source, fields })
 }
 
-/// Tries to set all fields. Returns the edit of all of them, to be reserved, and the targets.
+/// Tries to set all fields. The edit may change the assets `beneath`, too. Returns the edit of all fields, to be reserved, and
+/// the targets.
 pub(crate) async fn tried<R: Runtime>(
     handle: &Handle<R>,
     (by, holder): (By, Holder),
     sought: Sought,
+    beneath: BTreeSet<AssetId>,
 ) -> Result<(SourceEdit, Vec<PlannedTarget>), Error> {
     let Sought { source, fields } = sought;
     let distinct: BTreeMap<String, &FieldEdit> = fields
@@ -324,11 +326,13 @@ pub(crate) async fn tried<R: Runtime>(
         .flatten()
         .map(|edit| (format!("{} {}", edit.document, edit.path), edit))
         .collect();
+    let reserved = ChangeId::from(BatchId::fresh().0);
     let edit = SourceEdit::new(&source.0, by)
+        .id(reserved.clone())
         .fields(distinct.into_values().cloned())
         .held_by(holder)
         .blast_radius(usize::MAX)
-        .only(fields.keys().cloned().collect());
+        .only(fields.keys().cloned().chain(beneath).collect());
     let mut targets = Vec::new();
     if fields.is_empty() {
         return Ok((edit, targets));
@@ -348,6 +352,7 @@ pub(crate) async fn tried<R: Runtime>(
             before,
             after,
             edits,
+            reserved: reserved.clone(),
         });
     }
     Ok((edit, targets))
@@ -400,7 +405,7 @@ fn edits_of(
 }
 
 /// The policy asset of the group of an asset.
-fn policy_of(asset: &Asset) -> Option<AssetId> {
+pub(crate) fn policy_of(asset: &Asset) -> Option<AssetId> {
     let group = asset.addon::<RolloutPolicyRef>().ok().flatten();
     group.map(|group| group.policy.id)
 }

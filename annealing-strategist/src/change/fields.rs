@@ -66,7 +66,8 @@ impl Fields {
         let mut units = Units::default();
         for (asset, target) in &stored.targets {
             let before = Asset::try_from(target.before.as_str()).ok();
-            units.add(asset, &target.edits, before.map(|asset| asset.digest()));
+            let before = before.map(|asset| asset.digest());
+            units.add(asset, (&target.edits, &target.reserved), before);
         }
         let mut fields = Self {
             holder: stored.holder(),
@@ -103,8 +104,9 @@ impl Fields {
     pub(crate) fn join(&mut self, targets: &[PlannedTarget], out: &mut Out) {
         for target in targets {
             let asset = target.before.id();
+            let before = Some(target.before.digest());
             self.units
-                .add(&asset, &target.edits, Some(target.before.digest()));
+                .add(&asset, (&target.edits, &target.reserved), before);
             let left = self.unit(&asset).is_some_and(|it| it.stage == Stage::Left);
             if left {
                 out.left.push(asset);
@@ -112,9 +114,14 @@ impl Fields {
         }
     }
 
-    /// All fields, with their values before and after.
-    pub(crate) fn edits(&self) -> impl Iterator<Item = &FieldEdit> {
-        self.units.all.iter().flat_map(|unit| &unit.edits)
+    /// The fields that are the change's, with their values before and after, each with its targets.
+    pub(crate) fn known(&self) -> Vec<(FieldEdit, Vec<AssetId>)> {
+        let ours = self.units.all.iter().filter(|it| it.stage != Stage::Left);
+        let fields = ours.flat_map(|unit| unit.edits.iter().map(move |edit| (edit, unit)));
+        let targets = |unit: &Unit| unit.assets.keys().cloned().collect();
+        fields
+            .map(|(edit, unit)| (edit.clone(), targets(unit)))
+            .collect()
     }
 
     /// The targets, sorted by id.
@@ -292,7 +299,10 @@ impl Fields {
         let unit = self.units.all.get(unit);
         let moves = unit.map_or(0, |unit| unit.moves);
         let field = unit.and_then(|unit| unit.edits.first()).map(named);
-        let text = format!("{} {} {moves}", self.holder, field.unwrap_or_default());
+        let reserved = unit.and_then(|unit| unit.reserved.as_ref());
+        let reserved = reserved.map(ChangeId::as_str).unwrap_or_default();
+        let field = field.unwrap_or_default();
+        let text = format!("{} {reserved} {field} {moves}", self.holder);
         number(Digest::of(text.as_bytes())).into()
     }
 

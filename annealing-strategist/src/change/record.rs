@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use control_plane_store::{Batch, Error, Expect, Record, Store, Version, record};
 use jiff::Timestamp;
-use plugin_sdk::{BoxError, By, FieldEdit, Holder, RolloutId};
+use plugin_sdk::{BoxError, By, ChangeId, FieldEdit, Holder, RolloutId};
 use prodspec_model::{Asset, AssetId, IncarnationNo, PartitionId, SourceName, rollout::RollOut};
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +58,8 @@ pub(crate) struct RollOutTarget {
     pub(crate) key: AssetId,
     /// The fields that it sets for the target, with their values before and after.
     pub(crate) edits: Vec<FieldEdit>,
+    /// The edit by which they were reserved.
+    pub(crate) reserved: ChangeId,
     /// Canonical JSON of the target before the change.
     pub(crate) before: String,
     /// Canonical JSON of the target with all fields of the change set.
@@ -91,6 +93,8 @@ pub struct PlannedTarget {
     pub after: Asset,
     /// The fields that are set for it. Targets with the same field are updated together.
     pub edits: Vec<FieldEdit>,
+    /// The edit by which its fields were reserved. A target that is removed and comes again has another one.
+    pub reserved: ChangeId,
 }
 
 impl PlannedTarget {
@@ -98,6 +102,7 @@ impl PlannedTarget {
         let row = RollOutTarget {
             key: key.clone(),
             edits: self.edits.clone(),
+            reserved: self.reserved.clone(),
             before: self.before.canonical().to_owned(),
             after: self.after.canonical().to_owned(),
             late_in,
@@ -122,8 +127,8 @@ pub struct Arrivals {
     pub source: SourceName,
     /// The assets that have come, sorted by id.
     pub assets: Vec<AssetId>,
-    /// The fields of the targets so far, with their values before and after.
-    pub known: Vec<FieldEdit>,
+    /// The fields of the targets so far, with their values before and after, each with its targets.
+    pub known: Vec<(FieldEdit, Vec<AssetId>)>,
     /// The rollout that they join.
     pub(crate) rollout: RolloutId,
 }

@@ -54,6 +54,7 @@ fn planned() -> (Planned, Incarnation) {
             before,
             after,
             edits,
+            reserved: ChangeId::new("reserved").unwrap(),
         }
     };
     let targets = assets(1).into_iter().zip(assets(2)).map(target);

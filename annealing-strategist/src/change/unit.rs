@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use plugin_sdk::{FieldEdit, Mono, Pin, Standing, SyncState};
+use plugin_sdk::{ChangeId, FieldEdit, Mono, Pin, Standing, SyncState};
 use prodspec_model::{AssetId, Digest};
 
 use super::intent::Intent;
@@ -12,6 +12,8 @@ use super::intent::Intent;
 #[derive(Debug, Default)]
 pub(super) struct Unit {
     pub(super) edits: Vec<FieldEdit>,
+    /// The edit by which they were reserved.
+    pub(super) reserved: Option<ChangeId>,
     /// The targets, each with its pin. `None`: it has not moved.
     pub(super) assets: BTreeMap<AssetId, Option<Pin>>,
     pub(super) stage: Stage,
@@ -116,7 +118,12 @@ pub(super) struct Units {
 
 impl Units {
     /// Adds a target, to the unit that has a field of it, or to a unit of its own.
-    pub(super) fn add(&mut self, asset: &AssetId, edits: &[FieldEdit], before: Option<Digest>) {
+    pub(super) fn add(
+        &mut self,
+        asset: &AssetId,
+        (edits, reserved): (&[FieldEdit], &ChangeId),
+        before: Option<Digest>,
+    ) {
         let known = edits.iter().find_map(|it| self.by_field.get(&named(it)));
         let no = known.copied().unwrap_or_else(|| {
             self.all.push(Unit::default());
@@ -127,6 +134,9 @@ impl Units {
                 self.all[no].edits.push(edit.clone());
             }
         }
+        self.all[no]
+            .reserved
+            .get_or_insert_with(|| reserved.clone());
         self.all[no].assets.insert(asset.clone(), None);
         let contents = Contents {
             before,

@@ -10,7 +10,7 @@ use plugin_sdk::{Now, Selection, Target, Until};
 use prodspec_model::AssetId;
 
 use super::Kernel;
-use crate::policy::{Gate, gate_of};
+use crate::policy::{Gate, gate};
 
 /// A failure domain. `None`: that of targets that name none, which may be in any.
 pub type Domain = Option<Arc<str>>;
@@ -36,14 +36,11 @@ impl Kernel {
         let Ok(request) = self.request(now) else {
             return domains;
         };
-        let (numbers, census) = (request.targets.domains(), request.targets.census());
         let bake = Duration::from_secs(request.policy.bake_secs);
-        domains.retain(|domain| {
-            let number = domain
-                .as_ref()
-                .map(|name| numbers.names().binary_search(name));
-            let number = number.map(|found| found.unwrap_or_default() as u32);
-            gate_of(census.in_domain(number), &request, bake) != Gate::Open
+        domains.retain(|of| {
+            let all = (0..).zip(request.targets.iter());
+            let there = all.filter(|(_, target)| domain(target) == *of);
+            gate(&request, there.map(|(place, _)| place), bake) != Gate::Open
         });
         domains
     }

@@ -19,11 +19,8 @@ impl Kernel {
         if self.pending.is_asked() && self.is_taken_back() {
             self.take_back(now, out);
         }
-        if !self.pending.is_asked() || !self.may_begin() {
-            return;
-        }
-        // The rollout of a change is the only one: assets that came while it went back are not rolled out after it.
-        if self.is_change && self.live.is_none() {
+        // The rollout of a change begins with it, and another one only when an operator turns the way back.
+        if self.is_change || !self.pending.is_asked() || !self.may_begin() {
             return;
         }
         self.pending.looked();

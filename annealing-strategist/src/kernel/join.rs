@@ -67,7 +67,7 @@ impl Kernel {
 
     /// Whether an asset that comes now may join the live rollout: its last gate is not open for the targets that were there
     /// when it began. Otherwise it might never end.
-    fn admits(&self, now: Now) -> bool {
+    pub fn admits(&self, now: Now) -> bool {
         // One that goes back may go forward again.
         if !self.live.as_ref().is_some_and(|live| live.is_watched()) {
             return true;
@@ -104,6 +104,9 @@ impl Kernel {
         let at = self.clock.at(now);
         let Some(live) = &mut self.live else { return };
         live.widen(before, after);
+        for id in &ids {
+            live.comes_back(id);
+        }
         // After a turn to the way back, only the next rollout updates them.
         if live.is_going_back() {
             return;

@@ -82,7 +82,9 @@ impl Kernel {
         let asset = live.leave_behind(place);
         live.note(
             at,
-            format!("continues without `{asset}`: its field was set by something else"),
+            format!(
+                "continues without `{asset}`: it is gone, or its field was set by something else"
+            ),
             None,
         );
         live.selecting.look_again(true);

@@ -15,8 +15,11 @@ impl Kernel {
     pub(super) fn look_at_progress(&mut self, now: Now, out: &mut Effects) {
         let deadline = self.stall_deadline();
         let at = self.clock.at(now);
+        let expects = self.expects().is_some();
         let Some(live) = &mut self.live else { return };
-        let is_idle = should_get_on(live, at);
+        // That an asset which came cannot join yet says nothing against those that are updated.
+        let waits = expects && live.targets().all_settled();
+        let is_idle = should_get_on(live, at) && !waits;
         if !live.note_idle(is_idle, deadline) {
             return;
         }

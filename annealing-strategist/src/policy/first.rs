@@ -58,7 +58,10 @@ pub(super) fn first_of(
         whole.add_waiting(lacks);
         if let Gate::Shut(wait) = gate_of(whole, request, stage.bake) {
             let places = started[..over].iter().map(|(_, place)| *place);
-            let late = beneath.now.extract_if(.., |place| is_late(request, *place));
+            let has_late = census.first().late > 0;
+            let late = beneath
+                .now
+                .extract_if(.., |place| has_late && is_late(request, *place));
             let late: Vec<u32> = late.filter(|_| no > 0).collect();
             let mut selection = shut(request, &stage, lacks, beneath, wait, places.collect());
             selection.now.extend(late);

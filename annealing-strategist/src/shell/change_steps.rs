@@ -21,6 +21,9 @@ use crate::{
     record::State,
 };
 
+/// Maximum number of assets beside a change that are stored, so that its record fits into the store.
+const BESIDE: usize = 2000;
+
 impl<R: Runtime> Groups<R> {
     /// Begins a change, or continues it after a takeover.
     ///
@@ -206,7 +209,9 @@ impl<R: Runtime> Groups<R> {
             // In the same event: the kernel must not look for a newer rollout in between.
             come: vec![(asset.clone(), gone)],
         };
-        tracing::info!(partition = %self.strategist.partition, change = %key, %asset, "a person or another program has set a field of a change; the change leaves the asset alone from now on");
+        if self.latest.asset(&asset).is_some() {
+            tracing::info!(partition = %self.strategist.partition, change = %key, %asset, "a person or another program has set a field of a change; the change leaves the asset alone from now on");
+        }
         self.step_change(key, took);
         if self.changes.sender.is_none() {
             return;
@@ -230,35 +235,50 @@ impl<R: Runtime> Groups<R> {
         };
         let before = change.record.beside.len();
         edit(&mut change.record.beside);
-        if change.record.beside.len() != before {
+        let now = change.record.beside.len();
+        if now != before && now <= BESIDE {
             let record = Box::new(change.record.clone());
             self.work.push(Work::Change(key.clone(), record));
         }
     }
 
     fn came(&mut self, key: &AssetId, come: Vec<AssetId>, gone: Vec<AssetId>) {
+        let now = self.strategist.runtime.now();
+        let kernel = self.changes.kernels.get(key);
+        if !come.is_empty() && !kernel.is_some_and(|kernel| kernel.admits(now)) {
+            self.with_beside(key, |beside| beside.extend(come.iter().cloned()));
+        }
         if !come.is_empty() || !gone.is_empty() {
             self.step_change(key, Event::Came { come, gone });
         }
     }
 
-    /// Assets that have come join the change that holds their fields, or are passed over. Returns whether it is live.
+    /// Assets that have come join the change that holds their fields, or are passed over.
     pub(super) fn arrived(
         &mut self,
         (key, holder): (&AssetId, &Holder),
         targets: &[PlannedTarget],
         beside: Vec<AssetId>,
-    ) -> bool {
+    ) {
         let change = self.changes.all.get(key);
-        let is_live = change.is_some_and(|it| !it.has_ended && it.holder == *holder);
-        if is_live {
+        if change.is_some_and(|it| !it.has_ended && it.holder == *holder) {
             self.join_change(key, targets);
-            self.pass_over(key, beside);
-        } else if change.is_none() {
+            let latest = &self.latest;
+            let there = beside.into_iter().filter(|id| latest.asset(id).is_some());
+            self.pass_over(key, there.collect());
+            self.note_gone(key);
+            return self.note_changes();
+        }
+        // It has ended meanwhile.
+        if change.is_none() {
             let assets = targets.iter().map(|it| it.before.id()).collect();
             self.work.push(Work::Forget(key.clone(), assets));
         }
-        is_live
+        let over = Input::Over(holder.clone());
+        if let Some(sender) = self.changes.sender.clone() {
+            self.work
+                .push(Work::then(move || drop(sender.unbounded_send(over))));
+        }
     }
 
     /// Their fields are reserved, and their records are in the store.

@@ -176,7 +176,7 @@ impl Changes {
                 holder: change.holder.clone(),
                 source: change.record.source.clone(),
                 assets: kernel.expected().cloned().collect(),
-                known: change.fields.edits().cloned().collect(),
+                known: change.fields.known(),
                 rollout: kernel.newest()?.id,
             })
         });

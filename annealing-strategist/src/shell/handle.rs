@@ -151,8 +151,7 @@ impl<R: Runtime> Handle<R> {
     }
 
     /// Adds assets that came to the change that they came for: `targets`, whose fields are reserved and whose records are in
-    /// the store. It does not update those `beside`. Returns whether the change is still live; if it is not, its fields have
-    /// to be given up again.
+    /// the store. It does not update those `beside`. If the change has ended meanwhile, its fields are given up again.
     ///
     /// # Errors
     /// When the strategist is not running; the next owner adds the targets by their records.
@@ -161,7 +160,7 @@ impl<R: Runtime> Handle<R> {
         arrivals: &Arrivals,
         targets: Vec<PlannedTarget>,
         beside: Vec<AssetId>,
-    ) -> Result<bool, AskError> {
+    ) -> Result<(), AskError> {
         let of = (arrivals.key.clone(), arrivals.holder.clone());
         let input = |reply| Input::Join(of, targets, beside, reply);
         self.ask(input).await

@@ -62,7 +62,7 @@ pub(crate) enum Input {
         (AssetId, Holder),
         Vec<PlannedTarget>,
         Vec<AssetId>,
-        handle::Reply<bool>,
+        handle::Reply<()>,
     ),
     /// Pins that a change has moved are durable.
     Moved(AssetId, Vec<(AssetId, Pin)>),
@@ -302,9 +302,9 @@ impl<R: Runtime> Session<R> {
             }
             Input::Arrivals(reply) => self.groups.changes.asking.push(reply),
             Input::Join(of, targets, beside, reply) => {
-                let is_live = self.groups.arrived((&of.0, &of.1), &targets, beside);
+                self.groups.arrived((&of.0, &of.1), &targets, beside);
                 // The caller may have gone.
-                let _ = reply.send(is_live);
+                let _ = reply.send(());
             }
             Input::Moved(key, moves) => self.groups.moved(&key, &moves),
             Input::Fields(key, answer) => self.groups.answered(&key, answer),

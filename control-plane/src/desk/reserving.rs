@@ -69,7 +69,10 @@ impl<R: Runtime> Desk<R> {
                 at,
                 overwritten: None,
             };
-            Some((field.name(), Some(field)))
+            // A field that it holds already may have been set meanwhile: its record stays.
+            let known = books.ledger.named(&field.name());
+            let is_held = known.is_some_and(|known| known.overwritten.is_none());
+            (!is_held).then(|| (field.name(), Some(field)))
         });
         let entry = Entry::of_fields(held.collect::<Vec<_>>());
         let written = self.write(&mut guard, batch, entry).await;

@@ -181,6 +181,11 @@ async fn r18_asset_that_comes_after_the_last_gate_does_not_delay_the_end() {
     let later = NEW.replace("  e:", "  f:");
     write(world.dir.path(), &world.text().replace("policies:", &later));
     running.handle.settle(LONG).await.unwrap_err();
+    // The next owner knows that it was too late.
+    running.stop().await;
+    let running = world.start_with("manifest.yaml", YamlFile::new(world.path()));
+    running.handle.wait_until_owner().await;
+    passes(LONG).await;
     world.production.state().broken.clear();
     assert_eq!(over(&running, &rolling.key).await, State::Completed);
     let size = |name| world.production.size(name);
@@ -300,5 +305,56 @@ async fn r101_edit_of_an_asset_that_came_is_not_taken_for_another_after_a_takeov
     assert_eq!(over(&running, &rolling.key).await, State::Completed);
     let expected = MANIFEST.replace("services:", first);
     assert_eq!(world.text(), expected.replace("size: 1", "size: 2"));
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r101_target_that_was_set_and_comes_again_is_set_again() {
+    let world = World::new();
+    let running = world.start().await;
+    let change = change("version-2", "careful").set("size", 2);
+    let rolling = running.handle.roll_out(&change, ann()).await.unwrap();
+    until(&running, "all are updated", || world.of_size(20) == 4).await;
+    // The last bake takes 30 s.
+    let line = "  a: {size: 2, flag: false, group: edits} # the first\n";
+    let without = world.text().replace(line, "");
+    write(world.dir.path(), &without);
+    running.handle.settle(LONG).await.unwrap();
+    let again = line.replace("size: 2", "size: 1") + "policies:";
+    write(world.dir.path(), &without.replace("policies:", &again));
+    running.handle.settle(LONG).await.unwrap();
+    assert_eq!(over(&running, &rolling.key).await, State::Completed);
+    let expected = again.replace("size: 1", "size: 2");
+    assert_eq!(world.text(), without.replace("policies:", &expected));
+    assert_eq!(world.of_size(20), 4);
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r101_asset_that_comes_from_the_entry_of_a_target_is_updated_with_it() {
+    let world = World::new();
+    let running = world.start().await;
+    let rolling = running.handle.roll_out(&dark_mode(), ann()).await.unwrap();
+    until(&running, "the canary is updated", || world.of_size(11) == 1).await;
+    let twin = world.text().replace("  d: {", "  d: {twin: true, ");
+    write(world.dir.path(), &twin);
+    running.handle.settle(LONG).await.unwrap();
+    assert_eq!(over(&running, &rolling.key).await, State::Completed);
+    let size = |name| world.production.size(name);
+    assert_eq!((size("d"), size("d-twin")), (Some(11), Some(11)));
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r18_asset_that_comes_with_its_group_joins_once_that_is_updated_by_edits() {
+    let world = World::new();
+    let running = world.start().await;
+    let rolling = running.handle.roll_out(&dark_mode(), ann()).await.unwrap();
+    until(&running, "the canary is updated", || world.of_size(11) == 1).await;
+    let group = "  e: {size: 1, flag: false, group: later}\npolicies:\n  later: {update: edits}";
+    write(world.dir.path(), &world.text().replace("policies:", group));
+    running.handle.settle(LONG).await.unwrap();
+    assert_eq!(over(&running, &rolling.key).await, State::Completed);
+    assert_eq!(world.production.size("e"), Some(11));
     running.stop().await;
 }

@@ -26,6 +26,17 @@ impl Census {
         for (place, target) in (0..).zip(targets) {
             census.add(place, target, domains.first_of(place));
         }
+        // If all are late, they are the first.
+        if census.first.targets == 0 && census.first.late > 0 {
+            census.first = census.all;
+            census.by_domain.fill(Tally::default());
+            for (place, target) in (0..).zip(targets) {
+                let domain = census.place_of(domains.first_of(place));
+                if let Some(tally) = census.by_domain.get_mut(domain) {
+                    tally.add(target);
+                }
+            }
+        }
         census
     }
 

@@ -358,7 +358,6 @@ impl Live {
     /// Adds targets on the way forward. Places change, so the last selection is dropped.
     pub(in crate::kernel) fn join(&mut self, targets: Vec<Target>) {
         for target in &targets {
-            self.away.remove(&target.asset);
             self.left_out.retain(|asset| *asset != target.asset);
         }
         self.targets.add(targets);

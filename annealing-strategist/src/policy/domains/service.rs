@@ -50,6 +50,7 @@ impl Rule for OneDomainAtATime {
         let started = census.started().iter().map(|(_, place)| *place);
         selection.validate = started
             .filter(|place| domains.first_of(*place) == current)
+            .filter(|place| !request.targets[*place as usize].late)
             .collect();
         let Some(next) = turns.get(turn + 1) else {
             return selection;

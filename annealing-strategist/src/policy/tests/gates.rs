@@ -90,3 +90,14 @@ fn r18_late_target_starts_beside_the_rest_and_only_the_end_waits_for_it() {
     let end = selected(&standard(), &request);
     assert_eq!(until(&end), [Until::Settled]);
 }
+
+#[test]
+fn r18_late_targets_are_the_first_if_there_is_no_other() {
+    let mut request = four();
+    let policy = Arc::make_mut(&mut request.policy);
+    *policy = policy.clone().canary(1, minutes(10));
+    for target in request.targets.edit() {
+        target.late = true;
+    }
+    assert_eq!(selected(&standard(), &request).now, [0]);
+}
