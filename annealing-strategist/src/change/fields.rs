@@ -18,7 +18,7 @@ use prodspec_model::{Asset, AssetId, Digest, SourceName};
 use super::{
     intent::Intent,
     record::{PlannedTarget, Stored},
-    unit::{Stage, Unit, Units, directed, named},
+    unit::{Stage, Unit, Units, directed, number},
 };
 
 /// Maximum number of fields in one edit.
@@ -270,7 +270,9 @@ impl Fields {
 
     /// The edit of some units. It may change their targets only, unless it restores fields.
     fn edit_of(&self, intent: &Intent, units: &[usize]) -> HeldEdit {
-        let id = self.change_id(units.first().copied().unwrap_or_default());
+        let first = units.first().and_then(|no| self.units.all.get(*no));
+        let id = first.map(|unit| unit.change_id(&self.holder));
+        let id = id.unwrap_or_else(|| 0.into());
         let mut edit = HeldEdit::new(id, self.holder.clone(), self.by.clone());
         let mut targets = BTreeSet::new();
         let mut is_back = false;
@@ -292,18 +294,6 @@ impl Fields {
         edit.blast_radius = Some(u32::MAX);
         edit.only = (!is_back).then_some(targets);
         edit
-    }
-
-    /// The id of the present edit of a unit. It differs each time that the fields are set or restored.
-    fn change_id(&self, unit: usize) -> ChangeId {
-        let unit = self.units.all.get(unit);
-        let moves = unit.map_or(0, |unit| unit.moves);
-        let field = unit.and_then(|unit| unit.edits.first()).map(named);
-        let reserved = unit.and_then(|unit| unit.reserved.as_ref());
-        let reserved = reserved.map(ChangeId::as_str).unwrap_or_default();
-        let field = field.unwrap_or_default();
-        let text = format!("{} {reserved} {field} {moves}", self.holder);
-        number(Digest::of(text.as_bytes())).into()
     }
 
     pub(super) fn unit(&mut self, asset: &AssetId) -> Option<&mut Unit> {
@@ -495,9 +485,4 @@ fn again(error: &plugin::Error) -> Duration {
 fn other_id(id: &ChangeId, call: u64) -> ChangeId {
     let digest = Digest::of(format!("{} {call}", id.as_str()).as_bytes());
     number(digest).into()
-}
-
-fn number(digest: Digest) -> u128 {
-    let bytes = digest.0.iter().take(16);
-    bytes.fold(0, |number, byte| (number << 8) | u128::from(*byte))
 }

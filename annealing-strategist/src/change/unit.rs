@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use plugin_sdk::{ChangeId, FieldEdit, Mono, Pin, Standing, SyncState};
+use plugin_sdk::{ChangeId, FieldEdit, Holder, Mono, Pin, Standing, SyncState};
 use prodspec_model::{AssetId, Digest};
 
 use super::intent::Intent;
@@ -79,6 +79,15 @@ impl Unit {
         let pins = self.assets.values().flatten();
         let last = pins.map(|pin| intent.is_back(*pin));
         last.max()
+    }
+
+    /// The id of the present edit. It differs each time that the fields are set or restored.
+    pub(super) fn change_id(&self, holder: &Holder) -> ChangeId {
+        let reserved = self.reserved.as_ref().map(ChangeId::as_str);
+        let (reserved, moves) = (reserved.unwrap_or_default(), self.moves);
+        let field = self.edits.first().map(named).unwrap_or_default();
+        let text = format!("{holder} {reserved} {field} {moves}");
+        number(Digest::of(text.as_bytes())).into()
     }
 
     pub(super) fn standing(
@@ -164,4 +173,9 @@ impl Units {
 /// The name of a field in its source.
 pub(super) fn named(edit: &FieldEdit) -> String {
     format!("{} {}", edit.document, edit.path)
+}
+
+pub(super) fn number(digest: Digest) -> u128 {
+    let bytes = digest.0.iter().take(16);
+    bytes.fold(0, |number, byte| (number << 8) | u128::from(*byte))
 }

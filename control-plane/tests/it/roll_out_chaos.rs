@@ -84,7 +84,8 @@ impl EditableSource for Watched {
         let _alone = self.committing.lock().await;
         let dies = self.source.dies.load(Ordering::Relaxed);
         let done = self.source.commit(change, proposal).await;
-        if done.is_ok() || dies == 2 {
+        let is_unknown = matches!(done, Err(EditError::Unknown(_)));
+        if done.is_ok() || (dies == 2 && is_unknown) {
             let edits = change.edits.iter().map(|edit| edit.to_string());
             self.set.lock().unwrap().extend(edits);
         }
@@ -182,15 +183,23 @@ impl History {
         })
     }
 
-    /// A person sets the size of a service, or inserts a comment.
+    /// A person sets the size of a service, makes a second one from its entry, or inserts a comment.
     async fn person(&mut self) {
         let _alone = self.committing.lock().await;
         let text = self.world.text();
         let name = NAMES[self.dice.roll(4) as usize];
         let entry = format!("  {name}: {{size: ");
         let at = text.find(&entry).unwrap() + entry.len();
-        let text = match self.dice.roll(2) {
+        let text = match self.dice.roll(3) {
             0 => format!("{text}# by hand\n"),
+            1 => {
+                let line = text.lines().find(|it| it.starts_with(&entry)).unwrap();
+                let twin = match line.contains("twin") {
+                    true => line.to_owned(),
+                    false => line.replace("group:", "twin: true, group:"),
+                };
+                text.replace(line, &twin)
+            }
             _ => {
                 self.by_hand.insert(name);
                 format!("{}7{}", &text[..at], &text[at + 1..])
@@ -296,6 +305,11 @@ impl History {
             let intended = number * 10 + u64::from(flag == "flag: true");
             let there = self.world.production.size(name);
             assert_eq!(there, Some(intended), "{name} {}", why());
+            let line = text.lines().find(|it| it.starts_with(&entry)).unwrap();
+            if line.contains("twin: true") {
+                let twin = self.world.production.size(&format!("{name}-twin"));
+                assert_eq!(twin, Some(intended), "twin of {name} {}", why());
+            }
             // No target is set twice, but for a retry; a person may have set it in between.
             let set = self.set.lock().unwrap();
             let field = format!("services.{name}.size: 1 -> {new}");
