@@ -12,7 +12,7 @@ use plugin_sdk::{BoxError, GroupHead, Holder, Pin, Standing, SyncState};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
 use crate::{
-    change::{RollOutRecord, RollOutTarget, Stored},
+    change::{RollOutRecord, RollOutTarget, Stored, is_key},
     record::{Quarantined, Rollout, TargetRecord, named as named_in},
     shell::Strategist,
 };
@@ -71,10 +71,11 @@ pub(super) async fn changes<R: Runtime>(
     rewrites: &Rewrites,
     (newest, rows, quarantine): OfGroups<'_>,
 ) -> Result<(Vec<Stored>, Vec<Over>), BoxError> {
-    let begun = named(all::<R, RollOutRecord>(strategist, rewrites).await?);
-    if begun.is_empty() {
+    // Each change has a rollout for ever.
+    if !newest.keys().any(is_key) {
         return Ok((Vec::new(), Vec::new()));
     }
+    let begun = named(all::<R, RollOutRecord>(strategist, rewrites).await?);
     let mut targets: BTreeMap<AssetId, Vec<_>> = BTreeMap::new();
     for (name, target) in all::<R, RollOutTarget>(strategist, rewrites).await? {
         if let Some(asset) = named_in(&target.key, &name) {
