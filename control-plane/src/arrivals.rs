@@ -90,7 +90,11 @@ async fn add_one<R: Runtime>(
 /// Whether trying again does not help.
 async fn is_final<R: Runtime>(handle: &Handle<R>, error: &Error) -> bool {
     match error {
-        Error::RollOut(RollOutRefused::NoEntry(_)) => false,
+        // The last good run may not have made the asset yet. If it has, the generator gives no provenance.
+        Error::RollOut(RollOutRefused::NoEntry(asset)) => match handle.generation().await {
+            Ok(generation) => generation.trace(asset).await.is_some(),
+            Err(_) => false,
+        },
         // Its group may be about to be updated by edits.
         Error::RollOut(RollOutRefused::NotByEdits { asset, .. }) => {
             let latest = handle.latest().await;

@@ -122,6 +122,9 @@ pub struct SelectRequest {
     /// An operator promoted the rollout: all targets that had settled by then may pass their gate, that is all with a
     /// [`Target::order`] up to this number. `None`: the rollout was not promoted.
     pub promoted: Option<u64>,
+    /// Targets that must not be selected now, by index in ascending order: another change bakes in their domains.
+    #[serde(default)]
+    pub not_now: Vec<u32>,
     /// Wall-clock time of the request.
     pub now: Timestamp,
     /// Reads assets of `to`. Not serialized.
@@ -149,6 +152,7 @@ impl SelectRequest {
             targets,
             health: None,
             promoted: None,
+            not_now: Vec::new(),
             now,
             reader: IncarnationReader::default(),
         }

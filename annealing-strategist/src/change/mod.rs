@@ -15,4 +15,4 @@ pub use record::{Arrivals, Known, Planned, PlannedTarget};
 
 pub(crate) use fields::{Call, Fields, Out};
 pub(crate) use intent::Intent;
-pub(crate) use record::{RollOutRecord, RollOutTarget, Stored, is_key};
+pub(crate) use record::{BESIDE, RollOutRecord, RollOutTarget, Stored, is_key};

@@ -11,6 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::{Quarantined, Rollout, State, TargetRecord, name};
 
+/// Maximum number of assets beside a change that are stored for other reasons than a person's edit, so that the record fits
+/// into the store. Others are found again.
+pub(crate) const BESIDE: usize = 2000;
+
 /// The beginning of the keys of changes.
 const KEYS: &str = "rollout/";
 
@@ -198,7 +202,7 @@ impl Planned {
                 by,
                 at,
                 base,
-                beside,
+                beside: beside.into_iter().take(BESIDE).collect(),
             },
         }))
     }

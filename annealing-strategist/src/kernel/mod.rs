@@ -84,6 +84,10 @@ pub struct Kernel {
     taken: Taken,
     /// The domains that the last selection would have entered without them.
     wanted: BTreeSet<Domain>,
+    /// Targets that the next selection leaves out, by place.
+    not_now: Vec<u32>,
+    /// Whether the selection under way leaves some out.
+    asked_apart: bool,
     /// Assets that have come and will join the live rollout.
     expected: BTreeSet<AssetId>,
     /// Whether changes are live on assets of the group.

@@ -43,6 +43,8 @@ impl Kernel {
             late: recovered.late,
             taken: Taken::new(),
             wanted: BTreeSet::new(),
+            not_now: Vec::new(),
+            asked_apart: false,
             expected: recovered.expected,
             has_changes: recovered.has_changes,
             is_change: recovered.is_change,

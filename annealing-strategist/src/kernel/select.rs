@@ -20,10 +20,12 @@ impl Kernel {
     }
 
     fn select(&mut self, now: Now, out: &mut Effects) {
-        let request = match self.request(now) {
+        let mut request = match self.request(now) {
             Ok(request) => request,
             Err(why) => return self.hold(now, why, Until::Person),
         };
+        request.not_now = std::mem::take(&mut self.not_now);
+        self.asked_apart = !request.not_now.is_empty();
         let call = self.call();
         let urgent = request.policy.emergency.clone();
         let Some(live) = &mut self.live else { return };
@@ -103,6 +105,7 @@ impl Kernel {
     /// Selects nothing, for a reason of the kernel itself, and tries again later.
     pub(super) fn hold(&mut self, now: Now, why: String, until: Until) {
         let again = now.mono + self.config.select_again;
+        self.wanted.clear();
         if let Some(live) = &mut self.live {
             live.selecting.hold(why, until, again);
         }
@@ -129,7 +132,9 @@ impl Kernel {
         }
         match answer {
             Ok(mut selection) => {
-                self.keep_apart(now, &mut selection);
+                if self.keep_apart(now, &mut selection) {
+                    return self.select(now, out);
+                }
                 self.move_pins(now, &selection, out);
                 let going_back = self.live.as_ref().is_some_and(|live| live.is_going_back());
                 let done = |live: &Live| live.targets().all_settled();

@@ -16,12 +16,15 @@ impl Kernel {
         let deadline = self.stall_deadline();
         let at = self.clock.at(now);
         let expects = self.expects().is_some();
+        let waits = self.waits_for_others();
         let Some(live) = &mut self.live else { return };
-        // That an asset which came cannot join yet says nothing against those that are updated.
-        let waits = expects && live.targets().all_settled();
         let is_idle = should_get_on(live, at) && !waits;
         if !live.note_idle(is_idle, deadline) {
             return;
+        }
+        if expects && live.targets().all_settled() {
+            // That an asset which came cannot join says nothing against those that are updated.
+            return out.steps.push(live.record().into());
         }
         let minutes = deadline.as_secs().div_ceil(60);
         let why = format!("nothing has moved or settled for {minutes} min");

@@ -16,13 +16,10 @@ use super::{
     steps::Work,
 };
 use crate::{
-    change::{Fields, Intent, Out, PlannedTarget, Stored},
+    change::{BESIDE, Fields, Intent, Out, PlannedTarget, Stored},
     kernel::{Effects, Event, Kernel, Taken},
     record::State,
 };
-
-/// Maximum number of assets beside a change that are stored, so that its record fits into the store.
-const BESIDE: usize = 2000;
 
 impl<R: Runtime> Groups<R> {
     /// Begins a change, or continues it after a takeover.
@@ -113,8 +110,7 @@ impl<R: Runtime> Groups<R> {
             return;
         }
         let now = self.strategist.runtime.now();
-        for key in self.changes.all.keys().cloned().collect::<Vec<_>>() {
-            let taken = self.changes.taken(now, &key);
+        for (key, taken) in self.changes.taken(now) {
             let known = self.changes.all.get_mut(&key).map(|it| &mut it.taken);
             if let Some(known) = known.filter(|known| **known != taken) {
                 known.clone_from(&taken);
@@ -235,8 +231,7 @@ impl<R: Runtime> Groups<R> {
         };
         let before = change.record.beside.len();
         edit(&mut change.record.beside);
-        let now = change.record.beside.len();
-        if now != before && now <= BESIDE {
+        if change.record.beside.len() != before {
             let record = Box::new(change.record.clone());
             self.work.push(Work::Change(key.clone(), record));
         }
@@ -246,7 +241,11 @@ impl<R: Runtime> Groups<R> {
         let now = self.strategist.runtime.now();
         let kernel = self.changes.kernels.get(key);
         if !come.is_empty() && !kernel.is_some_and(|kernel| kernel.admits(now)) {
-            self.with_beside(key, |beside| beside.extend(come.iter().cloned()));
+            // Too late. They are remembered as far as there is room for them.
+            self.with_beside(key, |beside| {
+                let room = BESIDE.saturating_sub(beside.len());
+                beside.extend(come.iter().take(room).cloned());
+            });
         }
         if !come.is_empty() || !gone.is_empty() {
             self.step_change(key, Event::Came { come, gone });

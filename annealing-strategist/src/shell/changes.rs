@@ -132,30 +132,41 @@ impl Changes {
     /// Whether the rollout of a change goes on by itself.
     fn is_moving(&self, key: &AssetId) -> bool {
         let newest = self.kernels.get(key).and_then(Kernel::newest);
-        newest.is_some_and(|it| matches!(it.state, State::Running | State::RollingBack { .. }))
+        newest.is_some_and(|it| {
+            matches!(
+                it.state,
+                State::Running | State::RollingBack { paused: false, .. }
+            )
+        })
     }
 
-    /// R102: the domains that a change must not enter: another one bakes there, or waits for them and is older, and one of the
-    /// two keeps apart.
-    pub(super) fn taken(&self, now: Now, key: &AssetId) -> Taken {
-        let mut taken = Taken::new();
-        let Some(own) = self.all.get(key) else {
-            return taken;
-        };
+    /// R102: the domains that each live change must not enter: another one bakes there, or waits for them and is older, and
+    /// one of the two keeps apart.
+    pub(super) fn taken(&self, now: Now) -> BTreeMap<AssetId, Taken> {
+        let live = self.all.iter().filter(|(_, change)| !change.has_ended);
+        let live = live.filter_map(|(key, change)| {
+            let kernel = self.kernels.get(key)?;
+            Some((key, change, kernel, kernel.bakes_in(now)))
+        });
+        let live: Vec<_> = live.collect();
         let apart = |of: &Change| of.record.change.alone_while_baking;
         let age = |key: &AssetId, of: &Change| (of.record.at, key.clone());
-        for (other, change) in &self.all {
-            let pair = other != key && !change.has_ended && (apart(own) || apart(change));
-            let Some(kernel) = self.kernels.get(other).filter(|_| pair) else {
-                continue;
-            };
-            let older = age(other, change) < age(key, own);
-            let waits = kernel.wants().iter().filter(|_| older).cloned();
-            for domain in kernel.bakes_in(now).into_iter().chain(waits) {
-                taken.insert(domain, other.clone());
+        let of = |own: &AssetId, change: &Change| {
+            let mut taken = Taken::new();
+            let others = live.iter().filter(|(other, ..)| *other != own);
+            let others = others.filter(|(_, other, ..)| apart(change) || apart(other));
+            for (key, other, kernel, bakes) in others {
+                let older = age(key, other) < age(own, change);
+                let waits = kernel.wants().filter(|_| older);
+                for domain in bakes.iter().chain(waits) {
+                    taken.insert(domain.clone(), (*key).clone());
+                }
             }
-        }
-        taken
+            taken
+        };
+        let all = live.iter();
+        all.map(|(key, change, ..)| ((*key).clone(), of(key, change)))
+            .collect()
     }
 
     /// Whether a change keeps apart from others, or one that has just ended did.

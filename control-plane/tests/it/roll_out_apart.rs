@@ -147,3 +147,40 @@ async fn r102_older_change_that_waits_for_a_domain_goes_first() {
     }
     running.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn r102_changes_that_bake_where_the_other_wants_to_go_do_not_wait_for_each_other() {
+    let text = MANIFEST.replace(
+        "policies:",
+        "  e: {size: 1, flag: false, group: edits}\npolicies:",
+    );
+    let mut manifest = text;
+    for (name, cluster) in [
+        ("a", "eu"),
+        ("b", "us"),
+        ("c", "us"),
+        ("d", "eu"),
+        ("e", "us"),
+    ] {
+        let entry = format!("  {name}: {{");
+        manifest = manifest.replace(&entry, &format!("{entry}cluster: {cluster}, "));
+    }
+    let world = World::with(&manifest);
+    let running = world.start().await;
+    let of = |names: [&str; 3]| Filter::ids(names.map(id));
+    // Each selects one target at a time, in the order of their names.
+    let one = change("one", "flags")
+        .set("flag", true)
+        .on(of(["a", "b", "d"]));
+    let one = one.alone_while_baking();
+    let one = running.handle.roll_out(&one, ann()).await.unwrap();
+    let other = change("other", "flags")
+        .set("size", 2)
+        .on(of(["c", "d", "e"]));
+    let other = running.handle.roll_out(&other, ann()).await.unwrap();
+    for key in [one.key, other.key] {
+        let over = running.handle.wait_roll_out(&key, WEEK).await.unwrap();
+        assert_eq!(over.state, State::Completed);
+    }
+    running.stop().await;
+}

@@ -18,7 +18,8 @@ use crate::{
     select::{SelectRequest, Selection, TargetSelection},
 };
 
-/// The base service of every policy stack. It selects every target that waits, in the given order.
+/// The base service of every policy stack. It selects every target that waits, in the given order, but for those
+/// that must not be selected [now](SelectRequest::not_now).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AllTargets;
 
@@ -32,8 +33,9 @@ impl Service<SelectRequest> for AllTargets {
     }
 
     fn call(&mut self, request: SelectRequest) -> Self::Future {
-        let waiting = request.targets.census().waiting();
-        ready(Ok(Selection::of(waiting.iter().copied())))
+        let waiting = request.targets.census().waiting().iter().copied();
+        let now = waiting.filter(|place| request.not_now.binary_search(place).is_err());
+        ready(Ok(Selection::of(now)))
     }
 }
 
