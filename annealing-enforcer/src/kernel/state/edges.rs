@@ -152,7 +152,7 @@ impl Edges {
         self.shared.of(consumer).cloned().collect()
     }
 
-    /// Adds edges that production may have. They were known, or part of intent, before any check under way started.
+    /// Adds edges that production may have. A push that brings one voids the evidence about its provider.
     pub(in crate::kernel) fn keep(&mut self, consumer: &AssetId, edges: &[Edge]) {
         let all: BTreeSet<Edge> = self.shared.of(consumer).chain(edges).cloned().collect();
         if all.len() > self.shared.of(consumer).count() {
@@ -178,11 +178,13 @@ impl Edges {
         edges
     }
 
-    /// Adds the edges of a push that starts: older evidence about their providers is void.
+    /// Adds the edges of a push that starts: older evidence about their providers is void. An edge may be known from an
+    /// intent that was never pushed, and that came after a check under way had started: it is new, too.
     pub(in crate::kernel) fn bring(&mut self, consumer: &AssetId, edges: &[Edge]) {
         self.count += 1;
+        let had = self.had.get(consumer);
         for edge in edges {
-            if !self.shared.of(consumer).any(|known| known == edge) {
+            if !had.is_some_and(|had| had.contains(edge)) {
                 self.touched.insert(edge.provider.id.clone(), self.count);
             }
         }

@@ -71,6 +71,29 @@ fn r8_a_new_consumer_voids_evidence_that_relies_on_its_provider() {
     assert!(!is_pushed_beside_a_consumer("a", true));
 }
 
+#[test]
+fn r8_new_consumer_whose_edge_has_come_and_gone_before_voids_the_evidence_of_its_provider() {
+    let mut rig = Rig::new(vec![thing("c", 1), thing("p", 1)]);
+    for name in ["c", "p"] {
+        rig.in_sync(name);
+    }
+    rig.publish(vec![thing("p", 2)], &[]);
+    rig.diffed("p", differs);
+    let check = rig.check("p").unwrap();
+    // The check knows of no consumer. Meanwhile the edge comes, goes before a push brings it, and comes again.
+    rig.publish(vec![consumer(2)], &[]);
+    rig.publish(vec![thing("c", 3)], &[]);
+    rig.publish(vec![consumer(4)], &[]);
+    // The first diff is of the intent before.
+    rig.diffed("c", differs);
+    is_pushed(&mut rig, "c");
+    let (run, answer) = (check.target.run, Ok(Verdict::proceed(rig.now.wall)));
+    rig.step(Event::CheckDone { run, answer });
+    rig.durable();
+    assert!(rig.push("p").is_none());
+    assert!(rig.kernel.branches().contains_key(&Branch::StaleEvidence));
+}
+
 /// A check observes `b`, under `ticket`.
 fn look(rig: &mut Rig, ticket: u64) {
     let asset = id("b");
