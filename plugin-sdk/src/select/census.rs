@@ -8,6 +8,7 @@ use super::{Domains, Progress, Target};
 #[derive(Debug, Default)]
 pub struct Census {
     all: Tally,
+    late: usize,
     /// The counts of the targets that were there when the rollout began.
     first: Tally,
     /// The same, by the number of the domain with which targets are rolled out, then those of targets without one.
@@ -26,26 +27,33 @@ impl Census {
         for (place, target) in (0..).zip(targets) {
             census.add(place, target, domains.first_of(place));
         }
+        census.first = census.all;
         // If all are late, they are the first.
-        if census.first.targets == 0 && census.first.late > 0 {
-            census.first = census.all;
-            census.by_domain.fill(Tally::default());
-            for (place, target) in (0..).zip(targets) {
-                let domain = census.place_of(domains.first_of(place));
-                if let Some(tally) = census.by_domain.get_mut(domain) {
-                    tally.add(target);
-                }
-            }
+        if (1..targets.len()).contains(&census.late) {
+            census.leave_out_late(targets, domains);
         }
         census
     }
 
+    /// Counts again, without the late targets.
+    fn leave_out_late(&mut self, targets: &[Target], domains: &Domains) {
+        self.first = Tally::default();
+        self.by_domain.fill(Tally::default());
+        for (place, target) in (0..).zip(targets) {
+            self.first.add_unless_late(target);
+            let domain = self.place_of(domains.first_of(place));
+            if let Some(tally) = self.by_domain.get_mut(domain) {
+                tally.add_unless_late(target);
+            }
+        }
+    }
+
     fn add(&mut self, place: u32, target: &Target, domain: Option<u32>) {
         self.all.add(target);
-        self.first.add_unless_late(target);
+        self.late += usize::from(target.late);
         let domain = self.place_of(domain);
         if let Some(tally) = self.by_domain.get_mut(domain) {
-            tally.add_unless_late(target);
+            tally.add(target);
         }
         match target.progress {
             Progress::Waiting => self.waiting.push(place),

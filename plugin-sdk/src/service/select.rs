@@ -34,8 +34,11 @@ impl Service<SelectRequest> for AllTargets {
 
     fn call(&mut self, request: SelectRequest) -> Self::Future {
         let waiting = request.targets.census().waiting().iter().copied();
-        let now = waiting.filter(|place| request.not_now.binary_search(place).is_err());
-        ready(Ok(Selection::of(now)))
+        let mut selection = Selection::of(waiting);
+        if !request.not_now.is_empty() {
+            selection = selection.narrowed(|place| request.not_now.binary_search(&place).is_err());
+        }
+        ready(Ok(selection))
     }
 }
 
