@@ -8,7 +8,7 @@ use control_plane_store::{
     Batch, CommitError, Error, Key, KeyRange, MemoryStore, Page, Record, Store, Topic, Version,
     Versioned, Write,
     memory::{Point, Rates},
-    records::AssetRecord,
+    records::{AssetRecord, OpenPush},
 };
 use futures::{StreamExt, future::BoxFuture, stream::BoxStream};
 
@@ -185,9 +185,10 @@ impl State {
             self.stirs(number(asset));
             match record.and_then(|record| record.open) {
                 Some(open) => {
-                    let open = (open.change, open.incarnation.0, open.token.0);
+                    let key = |it: &OpenPush| (it.change, it.incarnation, it.token);
+                    let new = key(&open);
                     let before = self.judge.open.insert(number(asset), open);
-                    if before != Some(open) {
+                    if before.as_ref().map(key) != Some(new) {
                         self.judge.opened.insert(number(asset), begun);
                     }
                 }

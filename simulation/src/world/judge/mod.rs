@@ -19,6 +19,7 @@ mod words;
 
 use std::{collections::BTreeMap, time::Duration};
 
+use control_plane_store::records::OpenPush;
 use prodspec_model::{AssetId, Digest};
 
 use crate::{executor::Instant, production::Push, world::State};
@@ -146,8 +147,8 @@ pub struct Judge {
     pub pins: BTreeMap<usize, Pinned>,
     /// Approvals of destructive changes.
     pub approvals: Approvals,
-    /// Durable records of open pushes, by asset: change, incarnation and token.
-    pub open: BTreeMap<usize, (Digest, u32, u64)>,
+    /// Durable records of open pushes, by asset.
+    pub open: BTreeMap<usize, OpenPush>,
     /// Start of the commit that opened the last push of each asset. The push was decided before.
     pub opened: BTreeMap<usize, Instant>,
     /// Processes that were told to stop, and their pushes.

@@ -7,6 +7,7 @@ use prodspec_model::{Asset, Digest, Message, addons::Turndown};
 
 use super::{Pinned, Said};
 use crate::{
+    executor::NodeId,
     gates,
     intent::{Kind, number},
     world::State,
@@ -107,13 +108,13 @@ impl State {
         self.begins_for(at, call);
         self.judge_verdicts(at, call);
         self.judge_alone(at);
+        self.judge_relied_on(at, call);
         self.judge_claim(at);
         self.judge_removal(at, call);
         self.judge.look("R13");
-        let open = call
-            .change
-            .map(|change| (change, call.incarnation, call.token));
-        if self.judge.open.get(&at).copied() != open {
+        let open = self.judge.open.get(&at);
+        let known = open.map(|it| (Some(it.change), it.incarnation.0, it.token.0));
+        if known != Some((call.change, call.incarnation, call.token)) {
             self.violated(
                 "R13",
                 format!("a push of asset/{at:02} begins without a durable record in the store"),
@@ -171,6 +172,24 @@ impl State {
             self.violated(
                 "S5",
                 format!("a push of asset/{at:02} begins while {other:?} is under way"),
+            );
+        }
+    }
+
+    /// S4: no push that relies on the asset is under way, as the process knows.
+    fn judge_relied_on(&mut self, at: usize, call: &Call<'_>) {
+        self.judge.look("S4");
+        let relies = |other: &usize| {
+            let open = self.judge.open.get(other);
+            open.is_some_and(|it| {
+                it.token.0 == call.token && it.relies_on.contains(call.asset.id_str())
+            })
+        };
+        let under_way = self.under_way_at(NodeId(call.node));
+        if let Some(other) = under_way.into_iter().find(relies) {
+            self.violated(
+                "S4",
+                format!("a push of asset/{at:02} begins while that of asset/{other:02}, which relies on it, is under way"),
             );
         }
     }

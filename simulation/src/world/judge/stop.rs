@@ -93,6 +93,16 @@ impl State {
         }
     }
 
+    /// The assets with a push that `node` has begun, that has not answered and whose time is not over.
+    pub(super) fn under_way_at(&self, node: NodeId) -> Vec<usize> {
+        let pushes = &self.judge.stops.pushes;
+        let under_way = |sent: &Sent| sent.known == Known::UnderWay && self.now < sent.begun + PUSH;
+        let own = pushes.range((node, 0)..=(node, usize::MAX));
+        own.filter(|(_, sent)| under_way(sent))
+            .map(|((_, at), _)| *at)
+            .collect()
+    }
+
     /// Records the answer of a push.
     pub fn answered(&mut self, node: NodeId, at: usize, answer: &Result<Pushed, plugin::Error>) {
         let now = self.now;
@@ -143,7 +153,7 @@ impl State {
         for (at, sent) in pushes {
             self.judge.look("drain");
             let open = self.judge.open.get(&at);
-            let own = open.is_some_and(|(.., token)| *token == sent.token);
+            let own = open.is_some_and(|it| it.token.0 == sent.token);
             // A process that has lost the partition since need not wait for its pushes.
             if !own || self.is_excused(node, sent.begun) {
                 continue;
