@@ -30,7 +30,7 @@ pub struct Target {
     #[serde(default)]
     pub silent: bool,
     /// Whether the asset came when the rollout was live already. Only the last gate waits for it, and its turn is that of
-    /// its domain, but not before the first stage is over.
+    /// its domain, but not before the first stage is over. If all targets are late, none counts as late.
     #[serde(default)]
     pub late: bool,
     /// Position of this target's last settling among all settlings of the rollout, from 1. Zero: it has not settled.

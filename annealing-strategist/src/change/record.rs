@@ -171,7 +171,8 @@ fn put_targets(
 pub struct Planned(Stored);
 
 impl Planned {
-    /// A change with these targets, to begin beside assets that have the values already, at the incarnation `base` as the change number `number` of its name.
+    /// Creates the change number `number` of its name, with these targets, at the incarnation `base`. The assets of
+    /// `beside` have the values already.
     ///
     /// # Errors
     /// When the name of the change is not one.

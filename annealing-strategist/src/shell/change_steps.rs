@@ -280,7 +280,7 @@ impl<R: Runtime> Groups<R> {
         }
     }
 
-    /// Their fields are reserved, and their records are in the store.
+    /// Adds assets that came to a live change. Before this, their fields were reserved and their records written.
     fn join_change(&mut self, key: &AssetId, targets: &[PlannedTarget]) {
         let now = self.strategist.runtime.now();
         let Some(change) = self.changes.all.get_mut(key) else {

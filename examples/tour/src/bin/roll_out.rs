@@ -41,7 +41,7 @@ impl Message for Shop {
     const TYPE: &'static str = "shops.v1.Shop";
 }
 
-/// Makes one shop of each entry, and two policies: versions go fast, flags slowly.
+/// Makes one shop of each entry.
 struct Shops;
 
 impl Generator for Shops {
@@ -60,7 +60,7 @@ impl Generator for Shops {
     }
 }
 
-/// The policies of the shops. The group follows the newest incarnation, because its assets are updated by edits.
+/// Makes two policies: versions go fast, flags slowly. The group follows the newest incarnation, because its assets are updated by edits.
 struct Policies;
 
 impl Generator for Policies {
