@@ -14,6 +14,7 @@ pub mod policy;
 pub mod preview;
 pub mod record;
 pub mod shell;
+pub mod train;
 
 pub use config::Config;
 pub use kernel::{Command, Counts, GroupOutcome, Refused, View};

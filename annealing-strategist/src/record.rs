@@ -13,6 +13,9 @@ pub use plugin_sdk::By;
 /// Maximum number of entries in the history of a rollout.
 const HISTORY: usize = 100;
 
+/// Number of rollouts of a group that are stored. Older records are deleted.
+const KEPT: u64 = 32;
+
 /// Maximum length of an entry's text, of its author and of its reason, in bytes.
 const TEXT: usize = 1000;
 
@@ -260,6 +263,12 @@ impl Rollout {
             let oldest = all.position(|entry| any || entry.by.is_none());
             self.history.remove(oldest.unwrap_or(0));
         }
+    }
+
+    /// The rollout whose record is deleted when `id` begins. `None`: there are not that many.
+    pub(crate) fn forgotten_for(id: RolloutId) -> Option<RolloutId> {
+        let old = id.0.checked_sub(KEPT).filter(|old| *old > 0);
+        old.map(RolloutId)
     }
 
     /// The name under which the record is stored.

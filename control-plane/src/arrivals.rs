@@ -88,7 +88,7 @@ async fn add_one<R: Runtime>(
 }
 
 /// Whether trying again does not help.
-async fn is_final<R: Runtime>(handle: &Handle<R>, error: &Error) -> bool {
+pub(crate) async fn is_final<R: Runtime>(handle: &Handle<R>, error: &Error) -> bool {
     match error {
         // The last good run may not have made the asset yet. If it has, the generator gives no provenance.
         Error::RollOut(RollOutRefused::NoEntry(asset)) => match handle.generation().await {

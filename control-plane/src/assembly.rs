@@ -3,12 +3,13 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use annealing_enforcer::Enforcer;
-use annealing_strategist::{Strategist, policy::NoStall};
+use annealing_strategist::{Strategist, policy::NoStall, train};
 use control_plane_runtime::Runtime;
 use control_plane_store::incarnations::Incarnations;
+use plugin_sdk::AssetType;
 use prodspec_gen::{Pipeline, pipeline};
-use prodspec_model::{PartitionId, rollout::RolloutPolicy};
-use tokio::sync::watch;
+use prodspec_model::{PartitionId, rollout::RolloutPolicy, train::Train};
+use tokio::sync::{Notify, watch};
 
 use crate::{
     builder::{BuildError, ControlPlaneBuilder, own},
@@ -66,6 +67,7 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
             owned: watch::Sender::new(None),
             desk: watch::Sender::new(None),
             rollouts: watch::Sender::new(None),
+            trains: Notify::new(),
         });
         let builder = Enforcer::builder(runtime, partition, store).incarnations(incarnations);
         let steps = self.enforcement.into_iter();
@@ -87,6 +89,11 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
 fn own_validators(pipeline: pipeline::Builder, no_stall: NoStall) -> pipeline::Builder {
     pipeline
         .asset_type(own::<RolloutPolicy>().modelled_only())
+        .asset_type(
+            AssetType::<Train>::new()
+                .modelled_only()
+                .valid(train::valid),
+        )
         .validator(no_stall)
 }
 

@@ -76,6 +76,9 @@ pub enum Error {
     /// A change did not begin.
     #[error(transparent)]
     RollOut(#[from] crate::RollOutRefused),
+    /// A command does not fit the state of a train.
+    #[error("the train `{0}` refuses the command: {1}")]
+    Train(AssetId, String),
     /// An edit of a source was not made.
     #[error(transparent)]
     Edit(#[from] EditRefused),

@@ -22,6 +22,7 @@ pub mod rollout;
 mod settled;
 mod shared;
 mod status;
+mod trains;
 #[cfg(not(feature = "workflows"))]
 mod without_workflows;
 #[cfg(feature = "workflows")]
@@ -41,6 +42,7 @@ pub use people::Interventions;
 pub use plane::ControlPlane;
 pub use roll_out::{RollOutRefused, RollingOut};
 pub use status::{AsIntended, GroupStatus, Obstacle, Status, WhyNot};
+pub use trains::{StageView, TrainView, Trains};
 
 /// The assets that a pause is about.
 pub use control_plane_store::records::Scope as PauseScope;
@@ -104,6 +106,8 @@ mod documents {
     struct Schedule;
     #[doc = include_str!("../../docs/secrets.md")]
     struct Secrets;
+    #[doc = include_str!("../../docs/trains.md")]
+    struct Trains;
     #[doc = include_str!("../../docs/validator.md")]
     struct Validator;
     #[doc = include_str!("../../docs/virtual-time.md")]

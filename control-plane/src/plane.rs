@@ -4,9 +4,9 @@ use std::{future::Future, pin::pin, sync::Arc};
 
 use annealing_enforcer::Enforcer;
 use control_plane_runtime::{Runtime, TokioRuntime};
-use futures::future::{Either, select};
+use futures::future::{Either, join, select};
 
-use crate::{arrivals, handle::Handle, shared::Shared};
+use crate::{arrivals, handle::Handle, shared::Shared, trains};
 
 /// A control plane of one partition: it generates, enforces and rolls out.
 ///
@@ -39,11 +39,12 @@ impl<R: Runtime> ControlPlane<R> {
     ) -> Result<(), annealing_enforcer::Error> {
         let mut owned = self.shared.owned.subscribe();
         let mut rolls = self.shared.rollouts.subscribe();
-        let arrivals = pin!(arrivals::include(self.handle()));
+        let (arrivals, trains) = (arrivals::include(self.handle()), trains::run(self.handle()));
+        let beside = pin!(join(arrivals, trains));
         let run = pin!(self.enforcer.run(shutdown));
-        let ended = match select(run, arrivals).await {
+        let ended = match select(run, beside).await {
             Either::Left((ended, _)) => ended,
-            Either::Right((never, _)) => match never {},
+            Either::Right(((never, _), _)) => match never {},
         };
         // Generation and rollouts end with the ownership. Wait for their end, so that they do not outlive this call.
         // The senders are in `self.shared`, so waiting cannot fail.

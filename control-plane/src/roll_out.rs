@@ -7,7 +7,7 @@ use std::{
 
 use annealing_strategist::{
     AskError, Rollout, State,
-    change::{Known, Planned, PlannedTarget},
+    change::{self, Known, Planned, PlannedTarget},
 };
 use control_plane_runtime::Runtime;
 use control_plane_store::{Batch, BatchId};
@@ -115,15 +115,27 @@ impl<R: Runtime> Handle<R> {
     /// partition.
     pub async fn roll_out(&self, change: &RollOut, by: By) -> Result<RollingOut, Error> {
         let known = newest(self, &change.name).await?;
-        let (number, first) = match &known {
-            None => (1, RolloutId(1)),
+        match &known {
             Some(known) if known.change != *change => {
-                return Err(RollOutRefused::NameUsed(change.name.clone()).into());
+                Err(RollOutRefused::NameUsed(change.name.clone()).into())
             }
-            Some(known) => match known.rollout.state {
-                State::RolledBack { .. } => (known.number + 1, RolloutId(known.rollout.id.0 + 1)),
-                _ => return begun(self, &known.rollout).await,
-            },
+            Some(known) if !matches!(known.rollout.state, State::RolledBack { .. }) => {
+                begun(self, &known.rollout).await
+            }
+            _ => self.roll_out_next(change, by, known.as_ref()).await,
+        }
+    }
+
+    /// Begins the next change with a name, after `known`, which is over.
+    pub(crate) async fn roll_out_next(
+        &self,
+        change: &RollOut,
+        by: By,
+        known: Option<&Known>,
+    ) -> Result<RollingOut, Error> {
+        let (number, first) = match known {
+            None => (1, RolloutId(1)),
+            Some(known) => (known.number + 1, RolloutId(known.rollout.id.0 + 1)),
         };
         let latest = self.latest().await?;
         let targets = targets(self, change, &latest).await?;
@@ -137,7 +149,7 @@ impl<R: Runtime> Handle<R> {
         let change_by = (change.clone(), by);
         let planned = Planned::new(change_by, (number, first), at, source, &fields, beside);
         let planned = planned.map_err(|error| malformed(&error))?;
-        let batch = planned.batch(&self.shared.partition, known.as_ref())?;
+        let batch = planned.batch(&self.shared.partition, known)?;
         let rolling = RollingOut {
             key: planned.key().clone(),
             targets: planned.len(),
@@ -198,10 +210,15 @@ impl<R: Runtime> Handle<R> {
     }
 }
 
-async fn newest<R: Runtime>(handle: &Handle<R>, name: &str) -> Result<Option<Known>, Error> {
+/// The newest change with a name.
+pub(crate) async fn newest<R: Runtime>(
+    handle: &Handle<R>,
+    name: &str,
+) -> Result<Option<Known>, Error> {
+    change::key_of(name).map_err(|error| malformed(&error))?;
     let shared = &handle.shared;
     let known = Known::of(&*shared.store, &shared.partition, name).await;
-    known.map_err(|error| malformed(&error))
+    known.map_err(Error::Store)
 }
 
 /// The rollout of a change, if it has begun as number `number` of its name.

@@ -6,7 +6,7 @@ use annealing_strategist::{Handle as Rollouts, Strategist};
 use control_plane_store::{Store, incarnations::Incarnations};
 use prodspec_gen::Pipeline;
 use prodspec_model::PartitionId;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::{desk::Desk, lanes::Lanes};
 
@@ -27,4 +27,6 @@ pub(crate) struct Shared<R> {
     pub(crate) lanes: Lanes<R>,
     /// Handle to rollouts; `None` while this process does not own the partition.
     pub(crate) rollouts: watch::Sender<Option<Rollouts<R>>>,
+    /// Wakes the task of the trains after a command.
+    pub(crate) trains: Notify,
 }

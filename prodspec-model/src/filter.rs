@@ -36,6 +36,9 @@ pub struct Filter {
     /// The asset refers to each of these assets, in its payload or addons. The ids are no references themselves.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refers_to: Vec<AssetId>,
+    /// The asset matches none of these filters.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub except: Vec<Filter>,
 }
 
 impl Filter {
@@ -76,6 +79,13 @@ impl Filter {
         self
     }
 
+    /// Adds the condition that the asset does not match `other`.
+    #[must_use]
+    pub fn except(mut self, other: Filter) -> Self {
+        self.except.push(other);
+        self
+    }
+
     /// Whether the conditions on the id hold for `id`. If not, no asset with this id matches.
     pub fn may_be(&self, id: &AssetId) -> bool {
         self.names(id.as_str())
@@ -94,6 +104,7 @@ impl Filter {
             && one_of_types
             && self.addons.iter().all(|name| asset.has_addon(name))
             && self.refers(asset)
+            && !self.except.iter().any(|other| other.matches(asset))
     }
 
     /// The assets of `snapshot` that match, sorted by id. Looks only at the assets with the given ids, or with references
@@ -158,6 +169,7 @@ mod tests {
             Filter::types(["docs.v1.Other"]),
             all.clone().under("job/"),
             all.clone().addon::<Owner>(),
+            all.clone().except(Filter::default().under("owner/e")),
             all.refers_to(id("db/us")),
         ];
         for filter in broken {

@@ -16,6 +16,7 @@ pub mod reference;
 pub mod rollout;
 pub mod snapshot;
 pub mod tolerant;
+pub mod train;
 
 pub use asset::{Asset, AssetBuilder, Provenance};
 pub use digest::Digest;

@@ -22,7 +22,7 @@ const KEYS: &str = "rollout/";
 ///
 /// # Errors
 /// When the name is not one of a change.
-pub(crate) fn key_of(name: &str) -> Result<AssetId, BoxError> {
+pub fn key_of(name: &str) -> Result<AssetId, BoxError> {
     Ok(AssetId::new(&format!("{KEYS}{name}"))?)
 }
 
@@ -244,6 +244,9 @@ impl Planned {
                 &Rollout::name(key, rollout.id),
                 rollout,
             )?);
+        let old = Rollout::forgotten_for(rollout.id);
+        let old = old.map(|id| record::delete::<Rollout>(partition, &Rollout::name(key, id)));
+        let batch = old.into_iter().fold(batch, Batch::write);
         put_targets(batch, partition, key, targets.iter().cloned())
     }
 

@@ -9,7 +9,7 @@ use prodspec_model::Incarnation;
 use super::{
     Effects, Kernel, Record, Step,
     candidates::Candidates,
-    state::{live::Live, past::Past, targets::Targets},
+    state::{live::Live, targets::Targets},
 };
 use crate::record::{Rollout, State};
 
@@ -65,7 +65,7 @@ impl Kernel {
         let (from, to) = (self.group.head().cloned(), self.group.latest().clone());
         let closure = self.closure(&found.targets, |id| self.before(id), &to);
         step.records
-            .extend(Past::forgotten_for(id).map(Record::Forget));
+            .extend(Rollout::forgotten_for(id).map(Record::Forget));
         let targets = Targets::new(found.targets, closure, 0);
         let mut live = Live::new(at, rollout, from, to, targets, found.left_out);
         for (asset, row) in inherited.unwrap_or_default() {

@@ -101,3 +101,9 @@ fn rollout_in_a_state_of_a_newer_version_is_stopped() {
         json
     );
 }
+
+#[test]
+fn r17_records_of_32_rollouts_are_kept() {
+    assert_eq!(Rollout::forgotten_for(RolloutId(32)), None);
+    assert_eq!(Rollout::forgotten_for(RolloutId(33)), Some(RolloutId(1)));
+}

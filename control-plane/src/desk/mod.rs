@@ -47,7 +47,7 @@ pub(crate) struct Desk<R> {
     partition: PartitionId,
     store: Arc<dyn Store>,
     pipeline: Pipeline,
-    token: FencingToken,
+    pub(crate) token: FencingToken,
     generation: prodspec_gen::Handle,
     /// The records in the store. `None`: they have to be read. Held for the whole of an edit.
     books: Mutex<Option<Books>>,

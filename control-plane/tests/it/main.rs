@@ -30,6 +30,7 @@ mod rollouts;
 mod status;
 mod stops;
 mod succeeded;
+mod trains;
 mod waits;
 mod watches;
 mod workflows;

@@ -7,8 +7,10 @@ use control_plane::{
     model::{
         Filter,
         rollout::{RollOut, RolloutPolicy},
+        train::Train,
     },
     prelude::*,
+    runtime::{Runtime, TokioRuntime},
     strategist::{Command, State},
 };
 use plugin_sdk::{EditableSource, document::Located};
@@ -26,6 +28,8 @@ pub(crate) const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 struct Manifest {
     services: BTreeMap<String, Located<Written>>,
     policies: BTreeMap<String, RolloutPolicy>,
+    #[serde(default)]
+    trains: BTreeMap<String, Train>,
 }
 
 #[derive(Deserialize)]
@@ -49,6 +53,7 @@ impl Generator for Model {
         GeneratorInfo::per_document("model", self.0)
             .makes::<Service>()
             .makes::<RolloutPolicy>()
+            .makes::<Train>()
     }
 
     fn generate(&self, input: &Input<'_>, out: &mut Drafts) -> Result<(), Problems> {
@@ -72,6 +77,10 @@ impl Generator for Model {
             }
             for (name, policy) in manifest.policies {
                 let asset = Asset::builder(AssetId::new(&name)?).payload(&policy)?;
+                out.asset(asset, document.provenance())?;
+            }
+            for (name, train) in manifest.trains {
+                let asset = Asset::builder(AssetId::new(&name)?).payload(&train)?;
                 out.asset(asset, document.provenance())?;
             }
         }
@@ -142,7 +151,16 @@ impl World {
 
     /// Starts a control plane that may edit this source.
     pub(crate) fn start_with(&self, name: &'static str, source: impl EditableSource) -> Running {
-        let plane = ControlPlane::builder("world")
+        Running::start(self.plane(TokioRuntime::current(), name, source))
+    }
+
+    pub(crate) fn plane<R: Runtime>(
+        &self,
+        runtime: R,
+        name: &'static str,
+        source: impl EditableSource,
+    ) -> ControlPlane<R> {
+        let plane = ControlPlane::builder_on(runtime, "world")
             .store(self.store.clone())
             .editable(source)
             .generator(Model(name))
@@ -153,10 +171,8 @@ impl World {
                     is_sick: |size| (30..40).contains(&size),
                 });
                 ServiceBuilder::new().layer(layer).service(healthy)
-            })
-            .build()
-            .unwrap();
-        Running::start(plane)
+            });
+        plane.build().unwrap()
     }
 }
 

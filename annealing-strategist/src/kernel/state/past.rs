@@ -4,9 +4,6 @@ use plugin_sdk::RolloutId;
 
 use crate::record::Rollout;
 
-/// Number of rollouts of a group that are stored. Older records are deleted.
-const KEPT: u64 = 32;
-
 /// The newest rollout before the live one, and the number of the next.
 #[derive(Debug)]
 pub(in crate::kernel) struct Past {
@@ -40,12 +37,6 @@ impl Past {
         self.next = RolloutId(id.0 + 1);
         id
     }
-
-    /// Returns the rollout whose record is deleted when `id` begins. `None`: there are not that many.
-    pub(in crate::kernel) fn forgotten_for(id: RolloutId) -> Option<RolloutId> {
-        let old = id.0.checked_sub(KEPT).filter(|old| *old > 0);
-        old.map(RolloutId)
-    }
 }
 
 #[cfg(test)]
@@ -57,11 +48,5 @@ mod tests {
         let mut past = Past::new(Some(RolloutId(7)));
         assert_eq!((past.number(), past.number()), (RolloutId(8), RolloutId(9)));
         assert_eq!(Past::new(None).number(), RolloutId(1));
-    }
-
-    #[test]
-    fn r17_records_of_32_rollouts_are_kept() {
-        assert_eq!(Past::forgotten_for(RolloutId(32)), None);
-        assert_eq!(Past::forgotten_for(RolloutId(33)), Some(RolloutId(1)));
     }
 }
