@@ -29,8 +29,7 @@ impl fmt::Display for VersionNo {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TrainRecord {
-    /// The versions, oldest first. Those that can enter no stage any more are forgotten, but
-    /// for the newest 20. At most 300.
+    /// The versions, oldest first, at most 300. Those that can enter no stage any more are forgotten, but for the newest 20.
     pub versions: Vec<Version>,
     /// The states of the stages, by their names.
     pub stages: BTreeMap<String, StageRecord>,

@@ -349,6 +349,31 @@ fn r104_versions_that_enter_no_stage_any_more_are_forgotten() {
 }
 
 #[test]
+fn r104_failure_counts_although_the_version_is_displaced() {
+    let train = train_of(1, &[]);
+    let mut record = TrainRecord::default();
+    let stage = "0".to_owned();
+    let version = json!("v1.1");
+    for command in [
+        Command::Offer(json!("v1")),
+        Command::Hotfix { stage, version },
+    ] {
+        record.command(&train, command, by(), minute(0)).unwrap();
+        record.decide(&train, minute(0));
+    }
+    let run = record.run("0").unwrap().clone();
+    assert!(run.leaves.is_some());
+    let unhealthy = || Outcome::RolledBack("unhealthy".to_owned());
+    record.ended("0", &run, unhealthy(), minute(1));
+    record.decide(&train, minute(1));
+    let hotfix = record.run("0").unwrap().clone();
+    assert_eq!(hotfix.version, VersionNo(2));
+    record.ended("0", &hotfix, unhealthy(), minute(2));
+    record.decide(&train, minute(2));
+    assert_eq!(record.run("0"), None, "both have failed");
+}
+
+#[test]
 fn r104_held_version_enters_no_stage_until_it_is_released() {
     let train = train_of(1, &[]);
     let mut record = TrainRecord::default();

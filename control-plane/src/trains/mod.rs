@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, convert::Infallible, time::Duration};
 
 use annealing_strategist::{
     AskError, Command as RolloutCommand, Rollout, State,
+    change::Known,
     train::{Idle, Outcome, Run, TrainRecord, VersionNo},
 };
 use control_plane_runtime::{Outage, Runtime};
@@ -87,8 +88,8 @@ impl InIntent {
         }
     }
 
-    /// Looks at all trains, and carries out their decisions. Returns the events that are worth another look. One that fails does not
-    /// hold up the others.
+    /// Looks at all trains, and carries out their decisions. Returns the events that are worth another look. A train that
+    /// fails does not hold up the others.
     async fn look<R: Runtime>(
         &mut self,
         handle: &Handle<R>,
@@ -235,8 +236,9 @@ impl<R: Runtime> One<'_, R> {
                 .await?;
             return Ok(Step::Again);
         };
-        let Some(known) = known.filter(|_| last >= number) else {
-            return self.begin(stage, run, record).await;
+        let known = match known {
+            Some(known) if last >= number => known,
+            older => return self.begin((stage, run), record, older.as_ref()).await,
         };
         let key = known.rollout.policy;
         match known.rollout.state {
@@ -306,8 +308,13 @@ impl<R: Runtime> One<'_, R> {
         Ok(Outcome::RolledBack(why.to_owned()))
     }
 
-    /// Begins the rollout of a version to a stage.
-    async fn begin(&self, stage: &str, run: &Run, record: &TrainRecord) -> Result<Step, Error> {
+    /// Begins the rollout of a version to a stage, after the change `older`.
+    async fn begin(
+        &self,
+        (stage, run): (&str, &Run),
+        record: &TrainRecord,
+        older: Option<&Known>,
+    ) -> Result<Step, Error> {
         if run.leaves.is_some() {
             return Ok(Step::Ended(Outcome::Left));
         }
@@ -319,8 +326,7 @@ impl<R: Runtime> One<'_, R> {
             self.asset.as_str(),
             format!("{} enters {stage}", run.version),
         );
-        let known = newest(self.handle, &change.name).await?;
-        match self.handle.roll_out_next(&change, by, known.as_ref()).await {
+        match self.handle.roll_out_next(&change, by, older).await {
             Ok(_) => Ok(Step::Again),
             // It has begun and is not known yet, or its group is about to be updated by edits.
             Err(Error::RollOut(RollOutRefused::Begins(_))) => Ok(Step::Waits(self.soon())),
