@@ -124,7 +124,7 @@ fn s7_a_crash_at_any_point_changes_nothing() {
 
 #[test]
 fn s7_crashes_at_two_points_change_nothing() {
-    let pairs = one_pair_of(16);
+    let pairs = one_pair_of(32);
     all_end_well(
         Doing::Growth,
         Crash::Process,
@@ -135,7 +135,7 @@ fn s7_crashes_at_two_points_change_nothing() {
 
 #[test]
 fn s7_power_cuts_at_two_points_change_nothing() {
-    let pairs = one_pair_of(16);
+    let pairs = one_pair_of(32);
     all_end_well(
         Doing::Shrinkage,
         Crash::Power,
@@ -164,7 +164,7 @@ fn r23_crash_at_any_point_of_a_workflow_changes_nothing() {
 
 #[test]
 fn r23_crashes_at_two_points_of_a_workflow_change_nothing() {
-    let pairs = one_pair_of(128);
+    let pairs = one_pair_of(256);
     workflow_ends_well(Crash::Process, Some(pairs), 20_000 / pairs as usize);
     workflow_ends_well(Crash::Power, Some(pairs), 20_000 / pairs as usize);
 }

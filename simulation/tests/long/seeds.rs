@@ -3,13 +3,17 @@
 use simulation::{Scenario, run, run_all};
 
 #[test]
-fn two_hundred_seeds_have_no_violation() {
+fn l1_l2_and_the_other_invariants_hold_over_two_hundred_seeds() {
     let sum = run_all(0, 200, Scenario::choose, |seed| seed % 20 == 0);
     assert!(sum.violations.is_empty(), "{:?}", sum.violations);
     assert_eq!(sum.never(), Vec::<&str>::new(), "never seen");
     assert_eq!(sum.over_budget(), Vec::<&str>::new(), "above the budget");
     assert_eq!(sum.not_replayed, Vec::<u64>::new());
     assert!(sum.fewest_assets >= 20);
+    for invariant in ["S1", "S2", "S3", "S4", "S5", "S7", "L1", "L2"] {
+        let judged = sum.counts[&format!("judged {invariant}")];
+        assert!(judged >= sum.seeds, "{invariant}: {judged}");
+    }
 }
 
 #[test]

@@ -402,7 +402,12 @@ impl Chaos {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    // Half of the usual number: each case has up to 1,500 events.
+    #![proptest_config(ProptestConfig {
+        cases: ProptestConfig::default().cases / 2,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn l1_every_asset_settles_after_any_sequence_of_events(drawn in proptest::collection::vec(any::<u32>(), 0..1_500)) {

@@ -7,7 +7,7 @@ use prodspec_model::rollout::RolloutPolicy;
 use super::rig::{Rig, thing};
 use crate::kernel::Command;
 
-const MANY: u32 = 20_000;
+const MANY: u32 = 10_000;
 
 fn all(size: u64) -> Vec<prodspec_model::Asset> {
     (0..MANY)
