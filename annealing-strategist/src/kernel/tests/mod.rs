@@ -12,6 +12,7 @@ mod pins;
 mod plane;
 #[cfg(feature = "planted-bugs")]
 mod planted;
+mod previewed;
 mod quarantine;
 pub(super) mod rig;
 mod select;
