@@ -7,7 +7,9 @@ pub mod registry;
 pub mod shell;
 
 pub use config::{Config, TypeConfig};
-pub use kernel::{Command, Explanation, Interventions, Named, Outcome, Prospect, Status};
+pub use kernel::{
+    AssetStatus, Command, Explanation, Interventions, Named, Outcome, Prospect, Status,
+};
 pub use plugin_sdk::standing::Reason;
 pub use registry::Registry;
 pub use shell::{

@@ -40,6 +40,8 @@ pub enum Bug {
     NeverBack,
     /// A rollout that an operator paused or aborted goes on.
     IgnorePause,
+    /// Selects targets although the line is stopped.
+    IgnoreLine,
     /// R21: after a takeover, a bake also ends when the time since the rollout began on the former owner's wall clock is
     /// long enough.
     WallClockBase,

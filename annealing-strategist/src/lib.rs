@@ -10,6 +10,7 @@ pub mod config;
 mod group;
 pub mod health;
 pub mod kernel;
+mod line;
 pub mod policy;
 pub mod preview;
 pub mod record;
@@ -18,5 +19,6 @@ pub mod train;
 
 pub use config::Config;
 pub use kernel::{Command, Counts, GroupOutcome, Refused, View};
+pub use line::StoppedLine;
 pub use record::{By, Entry, Rollout, State};
 pub use shell::{AskError, Attached, Handle, Rehearsal, Strategist, StrategistBuilder};

@@ -8,12 +8,12 @@ use control_plane_runtime::Runtime;
 use control_plane_store::incarnations::Incarnations;
 use plugin_sdk::AssetType;
 use prodspec_gen::{Pipeline, pipeline};
-use prodspec_model::{PartitionId, rollout::RolloutPolicy, train::Train};
+use prodspec_model::{PartitionId, goal::Goal, rollout::RolloutPolicy, train::Train};
 use tokio::sync::{Notify, watch};
 
 use crate::{
     builder::{BuildError, ControlPlaneBuilder, own},
-    generate,
+    generate, goals,
     plane::ControlPlane,
     rollout,
     shared::Shared,
@@ -94,6 +94,7 @@ fn own_validators(pipeline: pipeline::Builder, no_stall: NoStall) -> pipeline::B
                 .modelled_only()
                 .valid(train::valid),
         )
+        .asset_type(AssetType::<Goal>::new().modelled_only().valid(goals::valid))
         .validator(no_stall)
 }
 

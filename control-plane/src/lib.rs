@@ -8,9 +8,11 @@ mod dry_run;
 mod edit;
 mod explain;
 mod generate;
+mod goals;
 mod handle;
 #[cfg(feature = "workflows")]
 mod lanes;
+mod line;
 mod people;
 mod plan;
 mod plane;
@@ -37,7 +39,9 @@ pub use desk::{EditRefused, SourceEdit};
 pub use dry_run::{DryRun, DryRunAsset, DryRunChange, Given, Outcome};
 pub use edit::{EditDryRun, Edited};
 pub use explain::Explained;
+pub use goals::{GoalView, Missing};
 pub use handle::{Error, Handle};
+pub use line::Line;
 pub use people::Interventions;
 pub use plane::ControlPlane;
 pub use roll_out::{RollOutRefused, RollingOut};
@@ -83,6 +87,8 @@ mod documents {
     struct Check;
     #[doc = include_str!("../../docs/configuration.md")]
     struct Configuration;
+    #[doc = include_str!("../../docs/choose-a-policy.md")]
+    struct ChooseAPolicy;
     #[doc = include_str!("../../docs/dependencies.md")]
     struct Dependencies;
     #[doc = include_str!("../../docs/edit-intent.md")]
@@ -100,6 +106,8 @@ mod documents {
     struct AnOperation;
     #[doc = include_str!("../../docs/policy-layer.md")]
     struct PolicyLayer;
+    #[doc = include_str!("../../docs/roll-out-by-edits.md")]
+    struct RollOutByEdits;
     #[doc = include_str!("../../docs/rollouts.md")]
     struct Rollouts;
     #[doc = include_str!("../../docs/schedule.md")]

@@ -1,7 +1,7 @@
 //! Commands of operators: pauses, approvals, overrides. Each has who and why, and is durable when the call returns.
 
 use annealing_enforcer::Command;
-use annealing_strategist::By;
+use annealing_strategist::{By, StoppedLine};
 use control_plane_runtime::Runtime;
 use control_plane_store::records::{Approval, Override, Pause, Scope};
 use jiff::Timestamp;
@@ -22,6 +22,9 @@ pub struct Interventions {
     pub overrides: Vec<Override>,
     /// The overrides of guards and external validators: each lets one seal pass.
     pub guard_overrides: Vec<SealOverride>,
+    /// Set while the line is stopped: no rollout but the exceptions goes forward.
+    #[serde(default)]
+    pub stopped_line: Option<StoppedLine>,
 }
 
 impl<R: Runtime> Handle<R> {
@@ -30,7 +33,7 @@ impl<R: Runtime> Handle<R> {
         Ok(self.enforcer.tell(command).await?)
     }
 
-    /// Returns the commands that are in force: pauses, approvals, overrides of checks and of guards.
+    /// Returns the commands that are in force: pauses, approvals, overrides of checks and of guards, and the stop of the line.
     ///
     /// # Errors
     /// If this process does not own the partition, or the store cannot be read.
@@ -46,6 +49,7 @@ impl<R: Runtime> Handle<R> {
             approvals: enforcement.approvals,
             overrides: enforcement.overrides,
             guard_overrides: self.guard_overrides().await?,
+            stopped_line: self.line().stopped().await?,
         })
     }
 

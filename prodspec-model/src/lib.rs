@@ -6,6 +6,7 @@ pub mod canonical;
 mod digest;
 pub mod external;
 mod filter;
+pub mod goal;
 pub mod id;
 pub mod incarnation;
 pub mod message;

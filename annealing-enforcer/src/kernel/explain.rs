@@ -1,5 +1,7 @@
 //! Explain: the current answer, as data, to why an asset is or is not being pushed.
 
+use std::fmt;
+
 use control_plane_store::records::Trigger;
 use jiff::Timestamp;
 use plugin_sdk::{Cause, Change, Delay, Now, Pin};
@@ -71,6 +73,26 @@ pub enum Waiting {
     Time,
     /// It is not certain that this process still owns the partition.
     Ownership,
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Checks(delays) => {
+                for (nth, Delay { check, reason, .. }) in delays.iter().enumerate() {
+                    let before = if nth == 0 { "" } else { "; " };
+                    write!(f, "{before}{check}: {reason}")?;
+                }
+                Ok(())
+            }
+            Self::Failure(why) | Self::NotConverging(why) | Self::Operator(why) => f.write_str(why),
+            Self::Others { why, .. } => f.write_str(why),
+            Self::UnknownOutcome => f.write_str("a push may still be under way"),
+            Self::Production => f.write_str("production is still working on it"),
+            Self::Time => f.write_str("a time that its plugin named"),
+            Self::Ownership => f.write_str("this process may not own the partition any more"),
+        }
+    }
 }
 
 /// The explanation of one asset's current state.

@@ -15,4 +15,5 @@ pub use record::{Arrivals, Known, Planned, PlannedTarget, key_of};
 
 pub(crate) use fields::{Call, Fields, Out};
 pub(crate) use intent::Intent;
-pub(crate) use record::{BESIDE, RollOutRecord, RollOutTarget, Stored, is_key};
+pub use record::is_key;
+pub(crate) use record::{BESIDE, RollOutRecord, RollOutTarget, Stored};

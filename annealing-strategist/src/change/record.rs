@@ -26,8 +26,8 @@ pub fn key_of(name: &str) -> Result<AssetId, BoxError> {
     Ok(AssetId::new(&format!("{KEYS}{name}"))?)
 }
 
-/// Whether this is the key of a change.
-pub(crate) fn is_key(id: &AssetId) -> bool {
+/// Whether this is the key of a change, and not a policy asset.
+pub fn is_key(id: &AssetId) -> bool {
     id.as_str().starts_with(KEYS)
 }
 

@@ -11,6 +11,7 @@ use super::{
     join::Joins,
 };
 use crate::group::Heads;
+use crate::line::StoppedLine;
 use crate::record::{By, Quarantined, Rollout, TargetRecord};
 
 /// An event for the kernel of one policy group.
@@ -29,6 +30,8 @@ pub enum Event {
     Heads(Heads),
     /// Whether changes are live on assets of the group.
     Changes(bool),
+    /// The line was stopped, or goes on.
+    Line(Option<StoppedLine>),
     /// The domains that the rollout of a change must not enter now.
     Taken(Taken),
     /// Assets have come while the rollout of a change is live.

@@ -122,6 +122,10 @@ impl control_plane_runtime::Kernel for Kernel {
                 self.pending.look();
                 self.has_changes = are_live;
             }
+            Event::Line(line) => {
+                self.group.set_line(line);
+                self.look_anew();
+            }
             Event::Taken(taken) => self.others_bake(taken),
             Event::Came { come, gone } => self.came(now, come, &gone, out),
             Event::Joined { joins, ties } => self.joined(now, &joins, ties, out),

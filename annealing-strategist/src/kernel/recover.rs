@@ -27,7 +27,6 @@ impl Kernel {
         recovered: Recovered,
         out: &mut Effects,
     ) -> Self {
-        let newest = recovered.newest.as_ref().map(|newest| newest.id);
         let policy = recovered.policy;
         let mut kernel = Self {
             config,
@@ -38,7 +37,7 @@ impl Kernel {
             pins: Pins::new(recovered.pins),
             pending: Pending::new(),
             live: None,
-            past: Past::new(newest),
+            past: Past::new(recovered.newest.as_ref().map(|it| it.id)),
             ties: recovered.ties,
             late: recovered.late,
             taken: Taken::new(),
@@ -50,6 +49,7 @@ impl Kernel {
             is_change: recovered.is_change,
             calls: 0,
         };
+        kernel.group.set_line(recovered.line);
         let went_by = recovered.newest.as_ref();
         let went_by = went_by.and_then(|newest| newest.removed_policy.as_deref());
         if let Some(asset) = went_by.and_then(|text| Asset::try_from(text).ok()) {

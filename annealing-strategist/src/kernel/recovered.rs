@@ -7,6 +7,7 @@ use prodspec_model::{AssetId, Incarnation};
 
 use crate::{
     group::Heads,
+    line::StoppedLine,
     record::{Quarantined, Rollout, TargetRecord},
 };
 
@@ -41,6 +42,8 @@ pub struct Recovered {
     pub late: BTreeSet<AssetId>,
     /// Assets that have come and may join that rollout.
     pub expected: BTreeSet<AssetId>,
+    /// Set while the line is stopped.
+    pub line: Option<StoppedLine>,
     /// Whether changes are live on assets of the group.
     pub has_changes: bool,
     /// Whether this is the rollout of a change: assets that are only modelled are waited for, too, and a target that leaves is no
@@ -66,6 +69,7 @@ impl Recovered {
             ties: Vec::new(),
             late: BTreeSet::new(),
             expected: BTreeSet::new(),
+            line: None,
             has_changes: false,
             is_change: false,
         }

@@ -19,7 +19,32 @@ impl Kernel {
         }
     }
 
+    /// Selects again: the answer of a selection under way does not count.
+    pub(super) fn look_anew(&mut self) {
+        if let Some(live) = &mut self.live {
+            live.selecting.look_again(true);
+        }
+    }
+
+    /// Selects nothing on the way forward while the line is stopped. Returns whether it is.
+    fn stands_still(&mut self, now: Now) -> bool {
+        let goes_back = self.live.as_ref().is_some_and(Live::is_going_back);
+        let line = self.group.stopped_line(self.clock.at(now));
+        let Some(line) = line.filter(|_| !goes_back) else {
+            return false;
+        };
+        let (why, until) = (line.to_string(), line.until);
+        self.hold(now, why, Until::Time(until));
+        if let Some(live) = &mut self.live {
+            live.selecting.look_at(self.clock.when(now, until));
+        }
+        true
+    }
+
     fn select(&mut self, now: Now, out: &mut Effects) {
+        if self.stands_still(now) && !self.planted(Bug::IgnoreLine) {
+            return;
+        }
         let mut request = match self.request(now) {
             Ok(request) => request,
             Err(why) => return self.hold(now, why, Until::Person),

@@ -36,6 +36,7 @@ impl<R: Runtime> Groups<R> {
         let key = stored.rollout.policy.clone();
         let mut recovered = intent.recovered(stored);
         recovered.ties = fields.ties();
+        recovered.line = self.line.clone();
         let found = stored.record.change.on.find(self.latest.snapshot());
         let found = found.map(|asset| asset.id());
         let known: BTreeSet<&AssetId> = fields.targets().chain(&stored.record.beside).collect();

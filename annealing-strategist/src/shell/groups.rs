@@ -24,6 +24,7 @@ use crate::{
     kernel::{
         Call, Command, Effects, Event, Heads, Kernel, Record, Recovered, Refused, Step, View,
     },
+    line::StoppedLine,
     record::{By, Rollout},
 };
 
@@ -38,6 +39,8 @@ pub(super) struct Groups<R> {
     pub(super) latest: Incarnation,
     /// The head of every group that has one.
     heads: Heads,
+    /// Set while the line is stopped.
+    pub(super) line: Option<StoppedLine>,
     /// The last reported standings of assets with a pin of their own, for groups that such an asset joins.
     stands: BTreeMap<AssetId, Standing>,
     /// Assets that rollouts have let go. They are passed on to their new groups once all groups have processed their
@@ -67,6 +70,7 @@ impl<R: Runtime> Groups<R> {
             changes: Changes::default(),
             latest,
             heads,
+            line: None,
             stands: pins.into_iter().collect(),
             released: Vec::new(),
             asked: BTreeMap::new(),
@@ -108,6 +112,7 @@ impl<R: Runtime> Groups<R> {
 
     fn recover(&mut self, mut group: Group) -> (AssetId, Effects) {
         group.recovered.heads = self.heads.clone();
+        group.recovered.line = self.line.clone();
         group.recovered.has_changes = self.changes.busy.contains(&group.recovered.policy);
         let policy = group.recovered.policy.clone();
         if let (Some(logged), Some(newest)) = (&mut self.logged, &group.recovered.newest) {
@@ -187,6 +192,28 @@ impl<R: Runtime> Groups<R> {
             true => self.step_change(policy, event),
             false => self.step(policy, event),
         }
+    }
+
+    /// Stops the line, or lets it go on.
+    pub(super) fn set_line(
+        &mut self,
+        line: Option<StoppedLine>,
+        reply: Reply<Result<(), Refused>>,
+    ) {
+        let mut except = line.iter().flat_map(|line| &line.except);
+        let known = |key: &AssetId| self.kernels.contains_key(key) || self.changes.has(key);
+        if let Some(other) = except.find(|key| !known(key)) {
+            return drop(reply.send(Err(unknown(other, &self.kernels))));
+        }
+        self.line = line.clone();
+        self.work.push(Work::Line(line.clone()));
+        for policy in self.kernels.keys().cloned().collect::<Vec<_>>() {
+            self.step(&policy, Event::Line(line.clone()));
+        }
+        for key in self.changes.kernels.keys().cloned().collect::<Vec<_>>() {
+            self.step_change(&key, Event::Line(line.clone()));
+        }
+        self.work.push(Work::tell(reply, Ok(())));
     }
 
     pub(super) fn views(&self) -> Vec<View> {

@@ -11,6 +11,7 @@ use super::{Input, Strategist};
 use crate::{
     change::{Arrivals, Planned, PlannedTarget},
     kernel::{Command, GroupOutcome, Refused, View},
+    line::{self, StoppedLine},
     record::{By, Rollout},
 };
 
@@ -131,6 +132,29 @@ impl<R: Runtime> Handle<R> {
     pub async fn tell(&self, policy: &AssetId, command: Command, by: By) -> Result<(), AskError> {
         let answer = self.ask(|reply| Input::Command(policy.clone(), command, by, reply));
         Ok(answer.await??)
+    }
+
+    /// Stops the line, or, with `None`, lets it go on. Returns once that is durable: from then on no pin of a rollout that stands
+    /// still moves forward.
+    ///
+    /// # Errors
+    /// When an exception names no group and no live change, the strategist is not running, or its stored data cannot be read.
+    pub async fn set_line(&self, line: Option<StoppedLine>) -> Result<(), AskError> {
+        let answer = self.ask(|reply| Input::Line(line, reply));
+        Ok(answer.await??)
+    }
+
+    /// Returns how the line is stopped. `None`: it is not, or not any more.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn stopped_line(&self) -> Result<Option<StoppedLine>, AskError> {
+        let Strategist {
+            store, partition, ..
+        } = &*self.strategist;
+        let line = record::load::<StoppedLine>(&**store, partition, line::NAME).await?;
+        let now = self.strategist.runtime.now().wall;
+        Ok(line.map(|it| it.value).filter(|line| now < line.until))
     }
 
     /// Begins a change whose records are in the store.

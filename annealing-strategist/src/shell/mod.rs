@@ -36,6 +36,7 @@ pub use rehearsal::Rehearsal;
 use crate::{
     change::{self, Arrivals, Planned, PlannedTarget},
     kernel::{Call, Command, Event, Heads, Refused, View},
+    line::StoppedLine,
     record::By,
 };
 use calls::answer;
@@ -64,6 +65,8 @@ pub(crate) enum Input {
         Vec<AssetId>,
         handle::Reply<()>,
     ),
+    /// The line is stopped, or goes on.
+    Line(Option<StoppedLine>, handle::Reply<Result<(), Refused>>),
     /// Pins that a change has moved are durable.
     Moved(AssetId, Vec<(AssetId, Pin)>),
     /// A call about the fields of a change ended.
@@ -225,6 +228,7 @@ impl<R: Runtime> Session<R> {
     }
 
     fn begin(&mut self, remembered: recover::Remembered) {
+        self.groups.line = remembered.line;
         let targets = remembered.changes.iter().flat_map(|it| &it.targets);
         let targets = targets.map(|(asset, _)| asset);
         self.groups.changes.busy = changes::groups_of(targets, &self.groups.latest);
@@ -306,6 +310,7 @@ impl<R: Runtime> Session<R> {
                 // The caller may have gone.
                 let _ = reply.send(());
             }
+            Input::Line(line, reply) => self.groups.set_line(line, reply),
             Input::Moved(key, moves) => self.groups.moved(&key, &moves),
             Input::Fields(key, answer) => self.groups.answered(&key, answer),
             Input::Settled(wait, end) => self.groups.settled(wait, end),

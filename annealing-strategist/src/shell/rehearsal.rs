@@ -73,6 +73,7 @@ impl<R: Runtime> Rehearsal<R> {
         let remembered = remembered(strategist, &latest, &pins).await?;
         let groups = Groups::new(strategist.clone(), latest, remembered.heads, pins);
         let groups = self.groups.insert(groups.quiet());
+        groups.line = remembered.line;
         groups.add(remembered.groups);
         Ok(())
     }

@@ -15,6 +15,7 @@ use super::{Strategist, handle::Reply, recover::kept};
 use crate::{
     change::{RollOutRecord, RollOutTarget},
     kernel::{Record, Step},
+    line::{self, StoppedLine},
     record::{Quarantined, Rollout, TargetRecord, name},
 };
 
@@ -29,6 +30,8 @@ pub(super) enum Work {
     Forget(AssetId, Vec<AssetId>),
     /// Write the record of the change with this key.
     Change(AssetId, Box<RollOutRecord>),
+    /// The line was stopped, or goes on.
+    Line(Option<StoppedLine>),
     /// Everything before this item is durable: answer a caller.
     Tell(Box<dyn FnOnce() + Send>),
 }
@@ -131,6 +134,12 @@ impl Steps {
                         return;
                     }
                 }
+                Work::Line(line) => {
+                    if let Err(error) = self.write_line(line.as_ref()).await {
+                        tracing::warn!(partition = %self.partition, error = &*error as &dyn std::error::Error, "failed to stop the line or to let it go on; give the command again");
+                        return;
+                    }
+                }
                 Work::Tell(tell) => tell(),
             }
         }
@@ -154,6 +163,16 @@ impl Steps {
         let written = self.rewrites.put(&self.partition, key.as_str(), record)?;
         let mut step = Actuation::default();
         step.writes.push(written);
+        self.actuator.actuate(step).await
+    }
+
+    async fn write_line(&self, line: Option<&StoppedLine>) -> Result<(), BoxError> {
+        let partition = &self.partition;
+        let mut step = Actuation::default();
+        step.writes.push(match line {
+            Some(line) => self.rewrites.put(partition, line::NAME, line)?,
+            None => self.rewrites.delete::<StoppedLine>(partition, line::NAME),
+        });
         self.actuator.actuate(step).await
     }
 

@@ -6,6 +6,7 @@ use control_plane::{
     Error, RollOutRefused,
     model::{
         Filter,
+        goal::Goal,
         rollout::{RollOut, RolloutPolicy},
         train::Train,
     },
@@ -30,6 +31,8 @@ struct Manifest {
     policies: BTreeMap<String, RolloutPolicy>,
     #[serde(default)]
     trains: BTreeMap<String, Train>,
+    #[serde(default)]
+    goals: BTreeMap<String, Goal>,
 }
 
 #[derive(Deserialize)]
@@ -54,6 +57,7 @@ impl Generator for Model {
             .makes::<Service>()
             .makes::<RolloutPolicy>()
             .makes::<Train>()
+            .makes::<Goal>()
     }
 
     fn generate(&self, input: &Input<'_>, out: &mut Drafts) -> Result<(), Problems> {
@@ -81,6 +85,10 @@ impl Generator for Model {
             }
             for (name, train) in manifest.trains {
                 let asset = Asset::builder(AssetId::new(&name)?).payload(&train)?;
+                out.asset(asset, document.provenance())?;
+            }
+            for (name, goal) in manifest.goals {
+                let asset = Asset::builder(AssetId::new(&name)?).payload(&goal)?;
                 out.asset(asset, document.provenance())?;
             }
         }
@@ -164,6 +172,7 @@ impl World {
             .store(self.store.clone())
             .editable(source)
             .generator(Model(name))
+            .validators(validators::standard())
             .asset_plugin::<Service>(Plugin::new(self.production.clone()))
             .health(|healthy| {
                 let layer = HealthLayer::new(SizeHealth {

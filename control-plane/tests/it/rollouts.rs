@@ -349,3 +349,64 @@ async fn r18_policy_is_checked_also_without_the_standard_validators() {
     assert!(problems.contains("payload.hold"), "{problems}");
     running.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn stopped_line_holds_all_rollouts_but_the_named_ones_over_a_restart() {
+    let policy = "{max_in_flight: 1, bake_secs: 600}";
+    let text = Text::new(&manifest(1, policy, 1));
+    let (production, store) = (Production::default(), MemoryStore::new());
+    let running = Running::start(build(&text, &production, store.clone()));
+    running.handle.settle(LONG).await.unwrap();
+
+    let hour = || TokioRuntime::current().now().wall + Duration::from_secs(3600);
+    let handle = &running.handle;
+    let refused = handle.line().stop(Timestamp::UNIX_EPOCH, [], ann()).await;
+    assert!(refused.unwrap_err().to_string().contains("has passed"));
+    let refused = handle.line().stop(hour(), [id("fast")], ann()).await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(
+        refused.contains("`fast`") && refused.contains("slow"),
+        "{refused}"
+    );
+    let refused = handle.line().resume(ann()).await.unwrap_err();
+    assert!(refused.to_string().contains("not stopped"));
+    assert_eq!(handle.interventions().await.unwrap().stopped_line, None);
+
+    handle.line().stop(hour(), [], ann()).await.unwrap();
+    text.edit(&manifest(2, policy, 2));
+    until(&running, "the ungoverned service follows", || {
+        production.size("free") == Some(2)
+    })
+    .await;
+    running.stop().await;
+    let running = Running::start(build(&text, &production, store));
+    let handle = &running.handle;
+    handle.wait_until_owner().await;
+    passes(Duration::from_secs(60)).await;
+    assert_eq!(of_size(&production, 2), 0);
+    let stopped = handle.interventions().await.unwrap().stopped_line.unwrap();
+    assert_eq!(stopped.by, ann());
+    let views = handle.rollouts().await.unwrap();
+    let waits = &views[0].waits;
+    assert!(waits[0].why.contains("the line is stopped"), "{waits:?}");
+
+    handle
+        .line()
+        .stop(hour(), [id("slow")], ann())
+        .await
+        .unwrap();
+    until(&running, "the named group goes on", || {
+        of_size(&production, 2) > 0
+    })
+    .await;
+    handle.line().stop(hour(), [], ann()).await.unwrap();
+    let moved = of_size(&production, 2);
+    passes(Duration::from_secs(60)).await;
+    assert!(
+        of_size(&production, 2) <= moved + 1,
+        "only what was under way"
+    );
+    handle.line().resume(ann()).await.unwrap();
+    until(&running, "all are updated", || of_size(&production, 2) == 4).await;
+    running.stop().await;
+}

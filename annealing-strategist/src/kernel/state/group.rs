@@ -1,5 +1,6 @@
 //! The policy group: its policy, the newest incarnation, and the heads that decide which assets it governs (R17).
 
+use jiff::Timestamp;
 use plugin_sdk::{Cause, GroupHead, Pin};
 use prodspec_model::{
     Asset, AssetId, Digest, Incarnation, IncarnationNo,
@@ -7,6 +8,7 @@ use prodspec_model::{
 };
 
 use crate::group::{Heads, governs, headed_by, members, policy_of};
+use crate::line::StoppedLine;
 
 /// One policy group, as of the newest incarnation.
 #[derive(Debug)]
@@ -19,6 +21,8 @@ pub(in crate::kernel) struct Group {
     policy_asset: Option<Asset>,
     /// The heads of all groups, including this one's as the other groups see it.
     heads: Heads,
+    /// Set while the line is stopped.
+    line: Option<StoppedLine>,
 }
 
 impl Group {
@@ -36,7 +40,19 @@ impl Group {
             head,
             policy_asset: there,
             heads,
+            line: None,
         }
+    }
+
+    /// Notes that the line is stopped, or that it goes on.
+    pub(in crate::kernel) fn set_line(&mut self, line: Option<StoppedLine>) {
+        self.line = line;
+    }
+
+    /// Returns the stop of the line if it holds for the rollouts of this group at the time `at`.
+    pub(in crate::kernel) fn stopped_line(&self, at: Timestamp) -> Option<&StoppedLine> {
+        let line = self.line.as_ref();
+        line.filter(|line| line.stops(&self.policy, at))
     }
 
     /// Returns the policy asset that names the group.

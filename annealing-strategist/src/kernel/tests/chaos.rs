@@ -105,7 +105,7 @@ fn command(dice: &mut Dice) -> Command {
 
 fn happen(rig: &mut Rig, dice: &mut Dice) {
     let name = dice.of(&NAMES);
-    match dice.roll(20) {
+    match dice.roll(21) {
         0..3 => {
             let mut assets = vec![asset(dice)];
             (0..dice.roll(3)).for_each(|_| assets.push(asset(dice)));
@@ -146,6 +146,11 @@ fn happen(rig: &mut Rig, dice: &mut Dice) {
         11 => rig.crash(),
         12 => rig.crash_in_step(dice.of(&[Part::Records, Part::Head, Part::SomeMoves, Part::All])),
         13 => rig.run(),
+        20 => {
+            let stopped = dice.of(&[None, Some(60), Some(600), Some(3600)]);
+            let except = dice.of(&[&[][..], &[P], &["policy/q"]]);
+            rig.line(stopped.map(Duration::from_secs), except);
+        }
         14..16 => drop(rig.durable()),
         16..18 => drop(rig.deliver()),
         _ => drop(rig.answer()),
@@ -162,6 +167,7 @@ fn happen(rig: &mut Rig, dice: &mut Dice) {
 fn mend(rig: &mut Rig) {
     rig.health = Ok(Judgement::Healthy);
     rig.lag = Some(Duration::from_secs(1));
+    rig.line(None, &[]);
     rig.swap(canary());
     for name in NAMES {
         rig.plane.restless.push(id(name));

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use plugin_sdk::Until;
 use prodspec_model::rollout::RolloutPolicy;
 
 use super::{
@@ -18,6 +19,16 @@ const ALL: [Command; 6] = [
     Command::Retry,
     Command::RollBack,
 ];
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// At most one target in flight, and no bake.
+fn one_by_one() -> RolloutPolicy {
+    RolloutPolicy {
+        max_in_flight: Some(1),
+        ..RolloutPolicy::default()
+    }
+}
 
 /// Returns the commands that are refused.
 fn refused(rig: impl Fn() -> Rig) -> Vec<Command> {
@@ -75,11 +86,7 @@ fn commands_that_do_not_fit_are_refused_with_a_sentence() {
 
 #[test]
 fn pause_holds_waiting_targets_and_not_pushes_under_way() {
-    let one = RolloutPolicy {
-        max_in_flight: Some(1),
-        ..RolloutPolicy::default()
-    };
-    let mut rig = Rig::begun(one, &["a", "b"]);
+    let mut rig = Rig::begun(one_by_one(), &["a", "b"]);
     rig.tell(Command::Pause).unwrap();
     rig.settle("a");
     rig.pass(Duration::from_secs(3600));
@@ -93,11 +100,7 @@ fn pause_holds_waiting_targets_and_not_pushes_under_way() {
 
 #[test]
 fn r22_way_back_can_be_paused_and_stays_paused_over_a_takeover() {
-    let one = RolloutPolicy {
-        max_in_flight: Some(1),
-        ..RolloutPolicy::default()
-    };
-    let mut rig = Rig::begun(one, &["a", "b", "c"]);
+    let mut rig = Rig::begun(one_by_one(), &["a", "b", "c"]);
     for name in ["a", "b"] {
         rig.settle(name);
     }
@@ -155,4 +158,62 @@ fn every_command_is_in_the_history_with_operator_and_reason() {
     let history = &rig.plane.newest().unwrap().history;
     assert!(history.iter().any(|entry| entry.by == Some(by())));
     assert_eq!(rig.plane.newest().unwrap().policy, id(P));
+}
+
+#[test]
+pub(super) fn stopped_line_lets_no_target_move_before_its_time() {
+    let mut rig = Rig::begun(one_by_one(), &["a", "b"]);
+    rig.line(Some(2 * HOUR), &[]);
+    rig.settle("a");
+    rig.pass(HOUR);
+    assert_eq!((rig.at(2), rig.counts().updated), (vec!["a"], 1));
+    rig.crash();
+    rig.pass(HOUR - Duration::from_secs(1));
+    assert_eq!(rig.at(2), ["a"]);
+    let view = rig.view();
+    let wait = &view.waits[0];
+    let until = rig.plane.line.as_ref().unwrap().until;
+    assert_eq!(wait.until, Until::Time(until));
+    assert!(wait.why.contains(&by().why), "{wait:?}");
+    assert_eq!((view.is_on_hold(), view.awaits_person), (false, None));
+    rig.pass(Duration::from_secs(1));
+    assert_eq!(rig.at(2), ["a", "b"], "at that very second");
+}
+
+#[test]
+fn stopped_line_goes_on_by_command_and_lets_a_rollback_through() {
+    let mut rig = Rig::begun(one_by_one(), &["a", "b", "c"]);
+    rig.line(Some(HOUR), &[]);
+    rig.settle("a");
+    assert_eq!(rig.at(2), ["a"]);
+    rig.line(None, &[]);
+    rig.run();
+    assert_eq!(rig.at(2), ["a", "b"]);
+    rig.line(Some(2 * HOUR), &[]);
+    rig.tell(Command::RollBack).unwrap();
+    rig.lag = Some(Duration::from_secs(1));
+    rig.pass(HOUR);
+    assert_eq!(rig.state().word(), "rolled back");
+}
+
+#[test]
+fn stopped_line_lets_named_groups_go_on() {
+    let mut rig = Rig::begun(one_by_one(), &["a", "b"]);
+    rig.line(Some(HOUR), &["policy/other", P]);
+    rig.settle("a");
+    assert_eq!(rig.at(2), ["a", "b"]);
+}
+
+#[test]
+fn selection_under_way_moves_nothing_once_the_line_is_stopped() {
+    let mut rig = Rig::settled(one_by_one(), vec![thing("a", 1)]);
+    rig.put(vec![thing("a", 2)]);
+    while rig.calls.is_empty() {
+        assert!(rig.deliver() || rig.durable());
+    }
+    rig.line(Some(HOUR), &[]);
+    rig.pass(HOUR / 2);
+    assert_eq!((rig.rollouts(), rig.at(2)), (2, vec![]));
+    rig.pass(HOUR);
+    assert_eq!(rig.state().word(), "completed");
 }

@@ -12,6 +12,7 @@ use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo};
 use crate::{
     group::{governs, policy_of},
     kernel::{Heads, Record, Step},
+    line::StoppedLine,
     record::{Quarantined, Rollout, State, TargetRecord},
 };
 
@@ -42,6 +43,8 @@ pub(super) struct Plane {
     pub(super) head: Option<GroupHead<Incarnation>>,
     /// The heads of other groups.
     pub(super) heads: Heads,
+    /// Set while the line is stopped.
+    pub(super) line: Option<StoppedLine>,
     pub(super) pins: BTreeMap<AssetId, Pin>,
     found: BTreeMap<AssetId, SyncState>,
     production: BTreeMap<AssetId, Digest>,
@@ -70,6 +73,7 @@ impl Plane {
             latest: first,
             head: None,
             heads: Heads::default(),
+            line: None,
             pins: BTreeMap::new(),
             found: BTreeMap::new(),
             production: BTreeMap::new(),

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::{back, crash, health, pins, quarantine, rig::PLANTED, select, settle};
+use super::{back, crash, health, people, pins, quarantine, rig::PLANTED, select, settle};
 use crate::kernel::Bug;
 
 /// Guards, each with a test that notices when it is left out.
@@ -43,6 +43,10 @@ const GUARDS: &[(Bug, fn())] = &[
     (
         Bug::AnyEditMends,
         pins::r17_unrelated_edit_does_not_supersede_a_failed_rollout,
+    ),
+    (
+        Bug::IgnoreLine,
+        people::stopped_line_lets_no_target_move_before_its_time,
     ),
     (
         Bug::VoidSelection,

@@ -28,6 +28,7 @@ use super::{
 use crate::{
     config::Config,
     kernel::{Bug, Call, Command, Counts, Effects, Event, Kernel, Refused, Step, View},
+    line::StoppedLine,
     policy,
     record::{By, State},
 };
@@ -210,7 +211,33 @@ impl Rig {
     pub(super) fn step(&mut self, event: Event) {
         let mut out = Effects::default();
         self.kernel.step(self.now, event, &mut out);
+        self.stands_still(&out);
         self.absorb(out);
+    }
+
+    /// While the line is stopped, no step moves a pin forward.
+    fn stands_still(&self, out: &Effects) {
+        let Some(line) = &self.plane.line else { return };
+        let view = self.view();
+        let rollout = view.rollout.filter(|it| it.state == State::Running);
+        let Some(rollout) = rollout.filter(|_| line.stops(&self.plane.policy, view.now)) else {
+            return;
+        };
+        let mut moves = out.steps.iter().flat_map(|step| &step.moves);
+        let forward = moves.find(|(_, pin)| pin.is_at(rollout.to));
+        assert_eq!(forward, None, "the line is stopped");
+    }
+
+    /// Stops the line for some time. `None`: lets it go on.
+    pub(super) fn line(&mut self, stopped: Option<Duration>, except: &[&str]) {
+        let line = stopped.map(|time| StoppedLine {
+            until: self.now.wall + time,
+            except: except.iter().map(|key| id(key)).collect(),
+            by: by(),
+            at: self.now.wall,
+        });
+        self.plane.line.clone_from(&line);
+        self.step(Event::Line(line));
     }
 
     fn absorb(&mut self, out: Effects) {

@@ -39,6 +39,7 @@ pub(super) fn take_over(plane: &Plane, now: Now, config: &Config, out: &mut Effe
         late: BTreeSet::new(),
         expected: BTreeSet::new(),
         has_changes: false,
+        line: plane.line.clone(),
         is_change: false,
         latest: plane.latest.clone(),
         head: plane.head.clone(),

@@ -20,6 +20,7 @@ use super::Strategist;
 use crate::{
     change::Stored,
     kernel::{Heads, Recovered},
+    line::StoppedLine,
 };
 use memory::Memory;
 pub(super) use records::{Over, kept};
@@ -35,6 +36,7 @@ pub(super) struct Group {
 pub(super) struct Remembered {
     pub(super) groups: Vec<Group>,
     pub(super) heads: Heads,
+    pub(super) line: Option<StoppedLine>,
     /// The changes that are live.
     pub(super) changes: Vec<Stored>,
     /// The changes that have ended.
@@ -61,9 +63,11 @@ pub(super) async fn remembered<R: Runtime>(
         others_run().await;
     }
     let heads = memory.heads();
+    let line = records::line(strategist, &rewrites).await?;
     Ok(Remembered {
         groups,
         heads,
+        line,
         changes,
         over,
         rewrites,

@@ -13,6 +13,7 @@ use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
 use crate::{
     change::{RollOutRecord, RollOutTarget, Stored, is_key},
+    line::StoppedLine,
     record::{Quarantined, Rollout, TargetRecord, named as named_in},
     shell::Strategist,
 };
@@ -32,6 +33,15 @@ pub(super) async fn heads_by_group<R: Runtime>(
         heads.extend(head.map(|head| (policy, head)));
     }
     Ok(heads)
+}
+
+/// Reads whether the line is stopped.
+pub(super) async fn line<R: Runtime>(
+    strategist: &Strategist<R>,
+    rewrites: &Rewrites,
+) -> Result<Option<StoppedLine>, BoxError> {
+    let mut all = all::<R, StoppedLine>(strategist, rewrites).await?;
+    Ok(all.pop().map(|(_, line)| line))
 }
 
 /// Reads the records of targets of each group, by asset.
