@@ -169,13 +169,14 @@ impl<R: Runtime> Handle<R> {
         &self,
         (planned, edit, batch): (Planned, SourceEdit, Batch),
     ) -> Result<(), Error> {
-        let (desk, rolling) = (self.desk().await?, self.rolling().await?);
+        let (desk, handle) = (self.desk().await?, self.clone());
         let (sender, answer) = oneshot::channel();
         let task = async move {
             let begin = async {
                 desk.reserve(&edit, batch).await?;
                 if !planned.is_empty() {
-                    rolling.roll_out(planned).await?;
+                    // The strategist of now: one that was asked for before may have ended without having read the records.
+                    handle.rolling().await?.roll_out(planned).await?;
                 }
                 Ok::<(), Error>(())
             };

@@ -158,11 +158,12 @@ impl<R: Runtime> Groups<R> {
             return;
         }
         let targets = change.fields.targets().cloned().collect();
-        let over = Input::Over(change.holder.clone());
+        let over = Input::Over(vec![change.holder.clone()]);
         if let Some(sender) = self.changes.sender.clone() {
+            // In this order: once the fields are free, the next change of the name may have records of the same targets.
+            self.work.push(Work::Forget(key.clone(), targets));
             let give_up = move || drop(sender.unbounded_send(over));
             self.work.push(Work::then(give_up));
-            self.work.push(Work::Forget(key.clone(), targets));
         }
         self.note_changes();
     }
@@ -274,7 +275,7 @@ impl<R: Runtime> Groups<R> {
             let assets = targets.iter().map(|it| it.before.id()).collect();
             self.work.push(Work::Forget(key.clone(), assets));
         }
-        let over = Input::Over(holder.clone());
+        let over = Input::Over(vec![holder.clone()]);
         if let Some(sender) = self.changes.sender.clone() {
             self.work
                 .push(Work::then(move || drop(sender.unbounded_send(over))));

@@ -73,8 +73,8 @@ pub(crate) enum Input {
     Fields(AssetId, changes::Answer),
     /// A wait for production ended.
     Settled(WaitNo, SettleEnd),
-    /// The end of a change is durable: the fields of this holder are given up.
-    Over(Holder),
+    /// The ends of changes are durable, and the records of their targets are deleted: the fields of these holders are given up.
+    Over(Vec<Holder>),
 }
 
 /// The strategist attached to one ownership of a partition. It does nothing before [`Attached::run`].
@@ -251,7 +251,9 @@ impl<R: Runtime> Session<R> {
                 self.groups.work.push(Work::Forget(key, targets));
             }
         }
-        self.release(holders);
+        let sender = self.sender.clone();
+        let over = move || drop(sender.unbounded_send(Input::Over(holders)));
+        self.groups.work.push(Work::then(over));
         self.perform();
     }
 
@@ -314,7 +316,7 @@ impl<R: Runtime> Session<R> {
             Input::Moved(key, moves) => self.groups.moved(&key, &moves),
             Input::Fields(key, answer) => self.groups.answered(&key, answer),
             Input::Settled(wait, end) => self.groups.settled(wait, end),
-            Input::Over(holder) => self.release(vec![holder]),
+            Input::Over(holders) => self.release(holders),
             Input::Referenced(reply) => drop(reply.send(self.groups.referenced())),
         }
         self.perform();

@@ -7,6 +7,7 @@ mod bridges;
 mod builder;
 mod edits;
 mod explained;
+mod gate;
 mod goals;
 mod inbox;
 mod intent;

@@ -18,6 +18,7 @@ use plugin_sdk::{EditableSource, document::Located};
 use serde::Deserialize;
 
 use crate::{
+    gate::Gate,
     rollouts::{SizeHealth, passes, until},
     world::{LONG, Production, Running, Service, ann, id, write},
 };
@@ -114,7 +115,7 @@ policies:
 
 pub(crate) struct World {
     pub(crate) dir: tempfile::TempDir,
-    store: MemoryStore,
+    pub(crate) store: Gate,
     pub(crate) production: Production,
 }
 
@@ -128,7 +129,7 @@ impl World {
         write(dir.path(), manifest);
         Self {
             dir,
-            store: MemoryStore::new(),
+            store: Gate::default(),
             production: Production::default(),
         }
     }

@@ -388,3 +388,35 @@ async fn r101_rows_of_a_table_that_are_only_modelled_are_updated_one_after_the_o
     assert_eq!((over.state, news().await), (State::Completed, 2));
     running.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn r103_next_change_of_a_name_begins_after_the_records_of_the_last_one_are_gone() {
+    let world = World::new();
+    let running = world.start().await;
+    let handle = &running.handle;
+    let rolling = handle.roll_out(&dark_mode(), ann()).await.unwrap();
+    until(&running, "the canary is updated", || world.of_size(11) == 1).await;
+    world.store.hold_deletions_of("roll-out-target");
+    let back = Command::RollBack;
+    handle
+        .tell_rollout(&rolling.key, back, ann())
+        .await
+        .unwrap();
+    loop {
+        let newest = handle.past_rollouts(&rolling.key).await.unwrap().pop();
+        if newest.unwrap().state.has_ended() {
+            break;
+        }
+        passes(Duration::from_secs(1)).await;
+    }
+    passes(Duration::from_secs(60)).await;
+    let again = handle.roll_out(&dark_mode(), ann()).await;
+    let again = again.unwrap_err().to_string();
+    assert!(again.contains("rollout/dark-mode#1"), "{again}");
+    world.store.let_go();
+    passes(Duration::from_secs(60)).await;
+    let rolling = handle.roll_out(&dark_mode(), ann()).await.unwrap();
+    let over = handle.wait_roll_out(&rolling.key, WEEK).await.unwrap();
+    assert_eq!((over.state, world.of_size(11)), (State::Completed, 4));
+    running.stop().await;
+}
