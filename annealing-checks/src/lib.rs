@@ -7,6 +7,7 @@
 //! [`calendar::WindowLayer`] uses a calendar to hold back targets of rollouts instead of pushes, [`calendar::StartLayer`] to
 //! hold back starts of workflows.
 
+pub mod blast_radius;
 #[cfg(feature = "calendar")]
 pub mod calendar;
 pub mod dispatch;
@@ -17,6 +18,7 @@ pub mod serialize;
 pub mod solver;
 pub mod succeeded;
 
+pub use blast_radius::BlastRadiusLayer;
 #[cfg(feature = "calendar")]
 pub use calendar::CalendarLayer;
 pub use monitoring::MonitoringLayer;

@@ -12,7 +12,8 @@ pub use annealing_strategist::policy::{
 #[cfg(feature = "calendar")]
 pub use annealing_checks::CalendarLayer;
 pub use annealing_checks::{
-    DependencySolverLayer, RateLayer, Scope, SerializeLayer, Succeeded, SucceededLayer, Types,
+    BlastRadiusLayer, DependencySolverLayer, RateLayer, Scope, SerializeLayer, Succeeded,
+    SucceededLayer, Types,
 };
 pub use annealing_enforcer::{Config, Plugin, Settle, TypeConfig};
 pub use async_trait::async_trait;

@@ -4,6 +4,7 @@
 
 mod answers;
 mod bridges;
+mod budget;
 mod builder;
 mod edits;
 mod explained;

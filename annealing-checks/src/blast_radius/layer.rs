@@ -1,0 +1,37 @@
+//! The layer that adds a [`BlastRadius`] check to a check stack.
+
+use plugin_sdk::service::{Check, CheckLayer};
+use tower_layer::Layer;
+
+use super::BlastRadius;
+use crate::Scope;
+
+/// A layer that limits the assets within each part of a scope that are pushed and have not settled, across types, policy
+/// groups and simultaneous rollouts. An asset that does not settle keeps its place until it is pinned anew, as a rollback does.
+///
+/// ```
+/// use annealing_checks::{BlastRadiusLayer, Scope};
+/// use plugin_sdk::service::Proceed;
+///
+/// let checks = tower::ServiceBuilder::new()
+///     // Whatever is rolled out: ten assets of each region at once.
+///     .layer(BlastRadiusLayer::new("per-region", Scope::per_domain(["eu", "us"]), 10))
+///     .service(Proceed);
+/// ```
+#[derive(Debug, Clone)]
+pub struct BlastRadiusLayer(CheckLayer<BlastRadius>);
+
+impl BlastRadiusLayer {
+    /// Makes a layer with a check named `name` that allows `at_most` assets at once in each part of `scope`.
+    pub fn new(name: &str, scope: Scope, at_most: u32) -> Self {
+        Self(CheckLayer::new(BlastRadius::new(name, scope, at_most)))
+    }
+}
+
+impl<S> Layer<S> for BlastRadiusLayer {
+    type Service = Check<S, BlastRadius>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        self.0.layer(inner)
+    }
+}
