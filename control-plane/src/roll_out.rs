@@ -175,7 +175,7 @@ impl<R: Runtime> Handle<R> {
             let begin = async {
                 desk.reserve(&edit, batch).await?;
                 if !planned.is_empty() {
-                    // The strategist of now: one that was asked for before may have ended without having read the records.
+                    // The strategist that runs now: an earlier one may have ended without having read the records.
                     handle.rolling().await?.roll_out(planned).await?;
                 }
                 Ok::<(), Error>(())
