@@ -20,8 +20,8 @@ pub struct Line<'a, R>(&'a Handle<R>);
 
 impl<R: Runtime> Line<'_, R> {
     /// Stops the line until `until`: no rollout selects targets or completes, those begun meanwhile included, but for the policy
-    /// groups and changes in `except` (by policy asset, or [`RollingOut::key`](crate::RollingOut)). Pushes and edits under way go
-    /// on, and so do health checks and rollbacks. It is durable when the call returns, and replaces an earlier stop.
+    /// groups and changes in `except` (by policy asset, or [`RollingOut::key`](crate::RollingOut)). Targets that were selected
+    /// before go on, and so do health checks and rollbacks. It is durable when the call returns, and replaces an earlier stop.
     ///
     /// # Errors
     /// If `until` has passed, an exception names no policy group and no live change, or this process does not own the partition.
@@ -43,8 +43,9 @@ impl<R: Runtime> Line<'_, R> {
             by,
             at,
         };
-        tracing::warn!(partition = %self.0.shared.partition, %until, by = %line.by, "stopping the line; no rollout but the exceptions goes forward");
-        Ok(self.0.rolling().await?.set_line(Some(line)).await?)
+        self.0.rolling().await?.set_line(Some(line.clone())).await?;
+        tracing::warn!(partition = %self.0.shared.partition, %until, by = %line.by, "the line is stopped; no rollout but the exceptions goes forward");
+        Ok(())
     }
 
     /// Lets the line go on before its time.
@@ -53,21 +54,27 @@ impl<R: Runtime> Line<'_, R> {
     /// If the line is not stopped, or this process does not own the partition.
     pub async fn resume(&self, by: By) -> Result<(), Error> {
         let rolling = self.0.rolling().await?;
+        // Also one whose time has passed: the clocks of owners differ.
         if rolling.stopped_line().await?.is_none() {
             return Err(refused("the line is not stopped".to_owned()));
         }
+        rolling.set_line(None).await?;
         tracing::info!(partition = %self.0.shared.partition, %by, "the line goes on");
-        Ok(rolling.set_line(None).await?)
+        Ok(())
     }
 
-    /// Returns how the line is stopped. `None`: it is not, or this process does not own the partition.
+    /// Returns how the line is stopped. `None`: it is not, its time has passed, or this process does not own the partition.
     ///
     /// # Errors
     /// If the store cannot be read.
     pub async fn stopped(&self) -> Result<Option<StoppedLine>, Error> {
         let rollouts = self.0.shared.rollouts.borrow().clone();
         match rollouts {
-            Some(rollouts) => Ok(rollouts.stopped_line().await?),
+            Some(rollouts) => {
+                let line = rollouts.stopped_line().await?;
+                let now = self.0.shared.runtime.now().wall;
+                Ok(line.filter(|line| now < line.until))
+            }
             None => Ok(None),
         }
     }

@@ -66,7 +66,12 @@ fn foresee(view: &View, prospect: &mut Prospect) {
         Some(why) => Some(format!(
             "the rollout of `{policy}` waits for an operator: {why}"
         )),
-        None => None,
+        None => view.stopped_line.as_ref().map(|line| {
+            format!(
+                "the rollout of `{policy}` stands still until {}: {line}",
+                line.until
+            )
+        }),
     };
     if let Some(why) = held {
         (prospect.outcome, prospect.why) = (Outcome::Held, why);

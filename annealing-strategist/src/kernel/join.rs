@@ -72,6 +72,10 @@ impl Kernel {
         if !self.live.as_ref().is_some_and(|live| live.is_watched()) {
             return true;
         }
+        // It does not end before the line goes on.
+        if self.stopped_line(now).is_some() {
+            return true;
+        }
         let Ok(request) = self.request(now) else {
             return true;
         };

@@ -122,10 +122,7 @@ impl control_plane_runtime::Kernel for Kernel {
                 self.pending.look();
                 self.has_changes = are_live;
             }
-            Event::Line(line) => {
-                self.group.set_line(line);
-                self.look_anew();
-            }
+            Event::Line(line) => self.line_changed(now, line),
             Event::Taken(taken) => self.others_bake(taken),
             Event::Came { come, gone } => self.came(now, come, &gone, out),
             Event::Joined { joins, ties } => self.joined(now, &joins, ties, out),

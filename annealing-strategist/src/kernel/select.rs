@@ -2,9 +2,13 @@
 
 use jiff::Timestamp;
 use plugin_sdk::{Cause, IncarnationReader, Now, Pin, SelectRequest, Selection, Until};
-use prodspec_model::{AssetId, rollout::RolloutPolicy};
+use prodspec_model::{
+    AssetId,
+    rollout::{Emergency, RolloutPolicy},
+};
 
 use super::{Bug, Call, Effects, Kernel, Step, state::live::Live};
+use crate::line::StoppedLine;
 
 impl Kernel {
     /// Advances the live rollout as far as it can go now.
@@ -19,18 +23,28 @@ impl Kernel {
         }
     }
 
-    /// Selects again: the answer of a selection under way does not count.
-    pub(super) fn look_anew(&mut self) {
+    /// The line was stopped, or goes on. The answer of a selection under way does not count.
+    pub(super) fn line_changed(&mut self, now: Now, line: Option<StoppedLine>) {
+        let on_this_clock = |line: StoppedLine| StoppedLine {
+            until: self.clock.from_wall(now, line.until),
+            ..line
+        };
+        self.group.set_line(line.map(on_this_clock));
         if let Some(live) = &mut self.live {
             live.selecting.look_again(true);
         }
     }
 
+    /// The stop of the line if it holds for the live rollout.
+    pub(super) fn stopped_line(&self, now: Now) -> Option<&StoppedLine> {
+        let forward = self.live.as_ref().is_some_and(|live| !live.is_going_back());
+        let line = self.group.stopped_line(self.clock.at(now));
+        line.filter(|_| forward)
+    }
+
     /// Selects nothing on the way forward while the line is stopped. Returns whether it is.
     fn stands_still(&mut self, now: Now) -> bool {
-        let goes_back = self.live.as_ref().is_some_and(Live::is_going_back);
-        let line = self.group.stopped_line(self.clock.at(now));
-        let Some(line) = line.filter(|_| !goes_back) else {
+        let Some(line) = self.stopped_line(now) else {
             return false;
         };
         let (why, until) = (line.to_string(), line.until);
@@ -42,21 +56,26 @@ impl Kernel {
     }
 
     fn select(&mut self, now: Now, out: &mut Effects) {
-        if self.stands_still(now) && !self.planted(Bug::IgnoreLine) {
-            return;
-        }
         let mut request = match self.request(now) {
             Ok(request) => request,
             Err(why) => return self.hold(now, why, Until::Person),
         };
+        self.hear_emergency(now, request.policy.emergency.as_ref(), out);
+        if self.stands_still(now) && !self.planted(Bug::IgnoreLine) {
+            return;
+        }
         request.not_now = std::mem::take(&mut self.not_now);
         self.asked_apart = !request.not_now.is_empty();
         let call = self.call();
-        let urgent = request.policy.emergency.clone();
+        if let Some(live) = &mut self.live {
+            live.selecting.ask(call, now.mono);
+            out.calls.push(Call::Select(call, Box::new(request)));
+        }
+    }
+
+    fn hear_emergency(&mut self, now: Now, urgent: Option<&Emergency>, out: &mut Effects) {
         let Some(live) = &mut self.live else { return };
-        live.selecting.ask(call, now.mono);
         let is_news = live.hear_emergency(urgent.is_some());
-        out.calls.push(Call::Select(call, Box::new(request)));
         if let Some(word) = urgent.filter(|_| is_news) {
             let what = format!("emergency declared by {}: {}", word.who, word.why);
             live.note(self.clock.at(now), what, None);

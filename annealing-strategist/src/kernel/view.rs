@@ -8,7 +8,10 @@ use prodspec_model::{AssetId, IncarnationNo, rollout::Update};
 use serde::{Deserialize, Serialize};
 
 use super::{Kernel, state::live::Live};
-use crate::record::{Rollout, State};
+use crate::{
+    line::StoppedLine,
+    record::{Rollout, State},
+};
 
 /// The present state of one policy group.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -34,6 +37,9 @@ pub struct View {
     pub targets: Vec<Target>,
     /// The conditions that the live rollout waits for.
     pub waits: Vec<Wait>,
+    /// Set while the line is stopped and the live rollout stands still because of it.
+    #[serde(default)]
+    pub stopped_line: Option<StoppedLine>,
     /// Why an operator has to act before the live rollout goes on or completes: it is paused, stopped or on hold, a
     /// target waits for a command, or its health has been unknown, or its targets idle, for too long. `None`: it goes on
     /// by itself, or none is live.
@@ -105,6 +111,11 @@ impl Kernel {
         self.group.latest().no() >= at && live.is_none_or(rests)
     }
 
+    /// Whether the rollouts of the group's assets are changes, by edits.
+    pub(crate) fn is_by_edits(&self) -> bool {
+        self.group.follows_latest()
+    }
+
     /// Returns the state of the group at rest. Call it if the group [rests](Self::rests).
     pub fn rested(&self) -> GroupOutcome {
         let left_out = self.left_out();
@@ -148,6 +159,7 @@ impl Kernel {
             live: live.is_some(),
             counts: Counts::of(&targets),
             waits: under_way.map(|live| self.waits(live)).unwrap_or_default(),
+            stopped_line: self.stopped_line(now).cloned(),
             awaits_person: match live {
                 Some(live) => self.awaits_person(live),
                 None => self.group.is_unknown().then(|| {

@@ -13,7 +13,7 @@ use super::{
     Strategist,
     changes::Changes,
     handle::Reply,
-    kernels::{Kernels, unknown},
+    kernels::{Kernels, unknown, without_rollouts},
     logged::Logged,
     recover::Group,
     steps::Work,
@@ -201,9 +201,13 @@ impl<R: Runtime> Groups<R> {
         reply: Reply<Result<(), Refused>>,
     ) {
         let mut except = line.iter().flat_map(|line| &line.except);
-        let known = |key: &AssetId| self.kernels.contains_key(key) || self.changes.has(key);
-        if let Some(other) = except.find(|key| !known(key)) {
-            return drop(reply.send(Err(unknown(other, &self.kernels))));
+        let has_rollouts = |key: &AssetId| {
+            let kernel = self.kernels.get(key);
+            kernel.is_some_and(|kernel| !kernel.is_by_edits()) || self.changes.has(key)
+        };
+        if let Some(other) = except.find(|key| !has_rollouts(key)) {
+            let why = without_rollouts(other, &self.kernels, &self.changes.kernels);
+            return drop(reply.send(Err(why)));
         }
         self.line = line.clone();
         self.work.push(Work::Line(line.clone()));

@@ -36,7 +36,7 @@ async fn goal_shows_which_assets_are_not_there_and_why() {
     assert!(!view.is_late && !view.is_reached());
     let first = &view.missing.as_ref().unwrap()[0];
     assert_eq!(first.has, Some(json!(false)));
-    assert_eq!(first.why, "no change that is live sets it");
+    assert_eq!(first.why, "no live change and no program has set it");
 
     let rolling = running.handle.roll_out(&dark_mode(), ann()).await.unwrap();
     until(&running, "the canary is updated", || world.of_size(11) == 1).await;
@@ -45,7 +45,7 @@ async fn goal_shows_which_assets_are_not_there_and_why() {
     assert_eq!(missing(&view), ["b", "c", "d"]);
     let why = &view.missing.as_ref().unwrap()[0].why;
     assert!(
-        why.contains("`rollout/dark-mode` is live on it, and waits: "),
+        why.contains("`rollout/dark-mode#1` has it in hand, and waits: "),
         "{why}"
     );
 
@@ -101,5 +101,33 @@ async fn goal_that_cannot_be_looked_up_says_why_and_one_without_a_field_is_refus
         refused.contains("payload.field") && refused.contains("must be a field"),
         "{refused}"
     );
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn goal_is_not_reached_by_an_edit_that_no_incarnation_has_or_that_a_rollout_has_not_brought()
+{
+    let goal_of = "field: size, value: 2, by: 2099-01-01T00:00:00Z";
+    let of_pins = wanting(goal_of).replace("group: edits", "group: slowly");
+    let world = World::with(&of_pins);
+    let running = world.start().await;
+    let bad = world
+        .text()
+        .replace("size: 1", "size: 2")
+        .replace("pins: {}", "pins: {bake: x}");
+    write(world.dir.path(), &bad);
+    passes(LONG).await;
+    let view = goal(&running).await;
+    assert_eq!(missing(&view).len(), 4);
+    let why = &view.missing.as_ref().unwrap()[0].why;
+    assert!(why.contains("no incarnation in force"), "{why}");
+
+    write(world.dir.path(), &of_pins.replace("size: 1", "size: 2"));
+    until(&running, "the canary is updated", || world.of_size(20) == 1).await;
+    passes(Duration::from_secs(5)).await;
+    let view = goal(&running).await;
+    assert_eq!(missing(&view), ["b", "c", "d"]);
+    let why = &view.missing.as_ref().unwrap()[0].why;
+    assert!(why.contains("its rollout has not reached it"), "{why}");
     running.stop().await;
 }

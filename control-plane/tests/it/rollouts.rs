@@ -365,7 +365,7 @@ async fn stopped_line_holds_all_rollouts_but_the_named_ones_over_a_restart() {
     let refused = handle.line().stop(hour(), [id("fast")], ann()).await;
     let refused = refused.unwrap_err().to_string();
     assert!(
-        refused.contains("`fast`") && refused.contains("slow"),
+        refused.contains("`fast` has no rollouts") && refused.contains("slow"),
         "{refused}"
     );
     let refused = handle.line().resume(ann()).await.unwrap_err();

@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
-use plugin_sdk::Until;
-use prodspec_model::rollout::RolloutPolicy;
+use jiff::SignedDuration;
+use plugin_sdk::{Cause, Pin, Until};
+use prodspec_model::{
+    IncarnationNo,
+    rollout::{Emergency, RolloutPolicy},
+};
 
 use super::{
     pins::canary,
@@ -216,4 +220,34 @@ fn selection_under_way_moves_nothing_once_the_line_is_stopped() {
     assert_eq!((rig.rollouts(), rig.at(2)), (2, vec![]));
     rig.pass(HOUR);
     assert_eq!(rig.state().word(), "completed");
+}
+
+#[test]
+fn stop_ends_after_its_time_whatever_the_wall_clock_says() {
+    for jump in [-2, 2] {
+        let mut rig = Rig::begun(one_by_one(), &["a", "b"]);
+        rig.now.wall += SignedDuration::from_hours(jump);
+        rig.line(Some(HOUR), &[]);
+        rig.settle("a");
+        rig.pass(HOUR - Duration::from_secs(1));
+        assert_eq!(rig.at(2), ["a"], "{jump}");
+        rig.pass(Duration::from_secs(1));
+        assert_eq!(rig.at(2), ["a", "b"], "{jump}");
+    }
+}
+
+#[test]
+fn emergency_under_a_stopped_line_hurries_targets_under_way_only() {
+    let mut rig = Rig::begun(one_by_one(), &["a", "b"]);
+    rig.line(Some(HOUR), &[]);
+    rig.swap(RolloutPolicy {
+        emergency: Some(Emergency {
+            who: "ann".into(),
+            why: "CVE".into(),
+        }),
+        ..RolloutPolicy::default()
+    });
+    rig.run();
+    assert_eq!(rig.at(2), ["a"]);
+    assert_eq!(rig.pin("a"), Pin::At(IncarnationNo(2), Cause::Emergency));
 }

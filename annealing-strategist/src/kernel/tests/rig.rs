@@ -132,6 +132,8 @@ pub(super) struct Rig {
     words: u64,
     /// The number of crashes so far.
     pub(super) crashes: u32,
+    /// The time until which the line is stopped for the group.
+    stopped_until: Option<Mono>,
 }
 
 pub(super) fn config() -> Config {
@@ -177,6 +179,7 @@ impl Rig {
             selected: 0,
             words: 0,
             crashes: 0,
+            stopped_until: None,
         };
         rig.absorb(effects);
         rig
@@ -217,14 +220,22 @@ impl Rig {
 
     /// While the line is stopped, no step moves a pin forward.
     fn stands_still(&self, out: &Effects) {
-        let Some(line) = &self.plane.line else { return };
-        let view = self.view();
-        let rollout = view.rollout.filter(|it| it.state == State::Running);
-        let Some(rollout) = rollout.filter(|_| line.stops(&self.plane.policy, view.now)) else {
+        if self
+            .stopped_until
+            .is_none_or(|until| until <= self.now.mono)
+        {
             return;
+        }
+        let rollout = self.view().rollout.filter(|it| it.state == State::Running);
+        let Some(rollout) = rollout else { return };
+        let under_way = |asset: &AssetId| {
+            self.plane
+                .pins
+                .get(asset)
+                .is_some_and(|pin| pin.is_at(rollout.to))
         };
         let mut moves = out.steps.iter().flat_map(|step| &step.moves);
-        let forward = moves.find(|(_, pin)| pin.is_at(rollout.to));
+        let forward = moves.find(|(asset, pin)| pin.is_at(rollout.to) && !under_way(asset));
         assert_eq!(forward, None, "the line is stopped");
     }
 
@@ -236,6 +247,8 @@ impl Rig {
             by: by(),
             at: self.now.wall,
         });
+        let until = stopped.map(|time| self.now.mono + time);
+        self.stopped_until = until.filter(|_| !except.contains(&P));
         self.plane.line.clone_from(&line);
         self.step(Event::Line(line));
     }
