@@ -5,14 +5,15 @@
 use std::{sync::Arc, time::Duration};
 
 use annealing_checks::{
-    CalendarLayer, DependencySolverLayer, MonitoringLayer, RateLayer, Scope, SerializeLayer, Types,
+    BlastRadiusLayer, CalendarLayer, DependencySolverLayer, MonitoringLayer, RateLayer, Scope,
+    SerializeLayer, Types,
     calendar::Calendar,
     monitoring::{Alert, Monitoring, SignalSource, Signals},
 };
 use futures::executor::block_on;
 use jiff::{Timestamp, ToSpan};
 use plugin_sdk::{
-    Causes, Change, CheckRequest, Claim, Diff, Effects, Observed, Quota, Verdict,
+    Cause, Causes, Change, CheckRequest, Claim, Diff, Effects, Observed, Quota, Verdict,
     conformance::{Beneath, check_layer},
     service::{Proceed, StackService, stack},
     testing::{self, FakeView, NOW},
@@ -114,6 +115,8 @@ fn calendar_solver_and_claim_layers_keep_the_laws() {
         Scope::all().only(Types::only(["db.v1.Schema"])),
     ] {
         keeps_the_laws(SerializeLayer::new("one", scope.clone()), Causes::ALL);
+        let some = Causes::of(&[Cause::Intent, Cause::Drift]);
+        keeps_the_laws(BlastRadiusLayer::new("few", scope.clone(), 2), some);
         keeps_the_laws(RateLayer::new("slow", scope, ONE_A_MINUTE), Causes::ALL);
     }
 }

@@ -4,17 +4,13 @@ use annealing_enforcer::{AskError, AssetStatus};
 use annealing_strategist::{View, change};
 use control_plane_runtime::Runtime;
 use control_plane_store::{incarnations, records::HeldField};
-use plugin_sdk::{AssetView, FieldEdit, FieldPath, Problems, with_causes};
-use prodspec_model::{
-    Asset, AssetId, Incarnation, IncarnationNo, Message, SourceName, goal::Goal, rollout::RollOut,
-};
+use plugin_sdk::{AssetView, FieldPath, Problems, Target};
+use prodspec_gen::EntryField;
+use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo, Message, goal::Goal};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{
-    handle::{Error, Handle},
-    roll_out::sought,
-};
+use crate::handle::{Error, Handle};
 
 /// A goal in the incarnation in force, and how far production is.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -26,8 +22,8 @@ pub struct GoalView {
     pub goal: Goal,
     /// Number of assets that the goal is for.
     pub targets: usize,
-    /// Those that do not have the value in production, ordered by id. Why this is not known, if it is not.
-    pub missing: Result<Vec<Missing>, String>,
+    /// Those that do not have the value in production, ordered by id.
+    pub missing: Vec<Missing>,
     /// Whether the deadline has passed before the goal is reached.
     pub is_late: bool,
 }
@@ -38,16 +34,16 @@ pub struct GoalView {
 pub struct Missing {
     /// The asset, one of the targets.
     pub asset: AssetId,
-    /// The value in the source. `None`: the field is not there.
+    /// The value in the source, as of the last run that made an incarnation. `None`: the field is not there.
     pub has: Option<Value>,
     /// The event that the asset waits for.
     pub why: String,
 }
 
 impl GoalView {
-    /// Whether all assets that the goal is for have the value in production.
+    /// Whether all assets that the goal is for have the value in production. One that is for no asset is not reached.
     pub fn is_reached(&self) -> bool {
-        self.missing.as_ref().is_ok_and(Vec::is_empty)
+        self.targets > 0 && self.missing.is_empty()
     }
 }
 
@@ -55,99 +51,105 @@ impl<R: Runtime> Handle<R> {
     /// Returns all goals of the incarnation in force, with their progress. Asks enforcement about each asset that they are for.
     ///
     /// # Errors
-    /// If there is no incarnation yet, or this process does not own the partition.
+    /// If there is no incarnation yet, the store cannot be read, or this process does not own the partition.
     pub async fn goals(&self) -> Result<Vec<GoalView>, Error> {
-        let (latest, views) = (self.latest().await?, self.rollouts().await?);
+        let latest = self.latest().await?;
         let mut goals = Vec::new();
         for asset in latest.snapshot().iter() {
             if asset.type_str() == Goal::TYPE
                 && let Ok(goal) = asset.payload::<Goal>()
             {
-                goals.push(progress(self, asset.id(), goal, &latest, &views).await);
+                let targets = goal.targets.find(latest.snapshot());
+                goals.push((
+                    asset.id(),
+                    goal.clone(),
+                    fields(self, &goal, targets).await?,
+                ));
             }
         }
-        Ok(goals)
+        // After the fields: their values are in the incarnation that is in force now.
+        let look = Look {
+            handle: self,
+            latest: self.latest().await?,
+            views: self.rollouts().await?,
+            held: self.held_fields().await?,
+        };
+        let mut views = Vec::new();
+        for (asset, goal, fields) in goals {
+            views.push(look.view(asset, goal, &fields).await?);
+        }
+        Ok(views)
     }
 }
 
-async fn progress<R: Runtime>(
+/// The field of each target, as of the last good run. `None`: it is made from no entry that could have it.
+async fn fields<R: Runtime>(
     handle: &Handle<R>,
-    asset: AssetId,
-    goal: Goal,
-    latest: &Incarnation,
-    views: &[View],
-) -> GoalView {
-    let targets: Vec<Asset> = goal.targets.find(latest.snapshot()).collect();
-    let look = Look {
-        handle,
-        latest,
-        views,
-    };
-    let missing = look.missing(&asset, &goal, &targets).await;
-    let missing = missing.map_err(|error| with_causes(&error));
-    let is_over = goal.by <= handle.shared.runtime.now().wall;
-    GoalView {
-        asset,
-        targets: targets.len(),
-        is_late: is_over && missing.as_ref().is_ok_and(|missing| !missing.is_empty()),
-        missing,
-        goal,
+    goal: &Goal,
+    targets: impl Iterator<Item = Asset>,
+) -> Result<Vec<(AssetId, Option<EntryField>)>, Error> {
+    let generation = handle.generation().await?;
+    let path: FieldPath = goal.field.parse().unwrap_or_default();
+    let mut fields = Vec::new();
+    for target in targets {
+        let id = target.id();
+        let field = generation.field(&id, &path).await;
+        fields.push((id, field));
     }
+    Ok(fields)
 }
 
-/// One look at the sources, at enforcement and at the rollouts.
+/// One look at enforcement, the rollouts, and the fields that programs hold.
 struct Look<'a, R> {
     handle: &'a Handle<R>,
-    latest: &'a Incarnation,
-    views: &'a [View],
+    latest: Incarnation,
+    views: Vec<View>,
+    held: Vec<HeldField>,
 }
 
 impl<R: Runtime> Look<'_, R> {
-    /// Finds the targets that do not have the value in production.
-    async fn missing(
+    async fn view(
         &self,
-        asset: &AssetId,
-        goal: &Goal,
-        targets: &[Asset],
-    ) -> Result<Vec<Missing>, Error> {
-        let wanted =
-            RollOut::new(asset.as_str(), asset.clone()).set(&goal.field, goal.value.clone());
-        let sought = sought(self.handle, &wanted, targets).await?;
-        let status = self.handle.generation().await?.status();
-        let in_force = status.seen.get(&sought.source) == Some(&sought.revision);
-        let held = self.handle.held_fields().await?;
+        asset: AssetId,
+        goal: Goal,
+        fields: &[(AssetId, Option<EntryField>)],
+    ) -> Result<GoalView, Error> {
         let mut missing = Vec::new();
-        for target in targets {
-            let id = target.id();
-            let edit = sought.fields.get(&id).and_then(|edits| edits.first());
-            let (has, why) = match edit {
-                Some(edit) => (edit.was.clone(), self.not_set(&held, &sought.source, edit)),
-                None if !in_force => {
-                    let why =
-                        "the source has the value, and no incarnation in force is made from it yet";
-                    (Some(goal.value.clone()), why.to_owned())
-                }
-                None => match self.not_in_sync(target).await? {
-                    Some(why) => (Some(goal.value.clone()), why),
-                    None => continue,
-                },
+        for (id, field) in fields {
+            let has = field.as_ref().and_then(|field| field.edit.was.clone());
+            let why = match field {
+                None => Some("no entry of a document has the field; see its generator".to_owned()),
+                Some(_) if has.as_ref() == Some(&goal.value) => self.not_there(id).await?,
+                Some(field) => Some(self.not_set(field)),
             };
-            missing.push(Missing {
-                asset: id,
+            missing.extend(why.map(|why| Missing {
+                asset: id.clone(),
                 has,
                 why,
-            });
+            }));
         }
-        Ok(missing)
+        let is_over = goal.by <= self.handle.shared.runtime.now().wall;
+        let mut view = GoalView {
+            asset,
+            targets: fields.len(),
+            is_late: false,
+            missing,
+            goal,
+        };
+        view.is_late = is_over && !view.is_reached();
+        Ok(view)
     }
 
     /// Why production does not have the newest content of an asset. `None`: it has.
-    async fn not_in_sync(&self, asset: &Asset) -> Result<Option<String>, Error> {
-        let (id, types) = (asset.id(), self.handle.shared.pipeline.types());
+    async fn not_there(&self, id: &AssetId) -> Result<Option<String>, Error> {
+        let Some(asset) = self.latest.asset(id) else {
+            return Ok(Some("the asset is gone from intent".to_owned()));
+        };
+        let types = self.handle.shared.pipeline.types();
         if types.is_modelled_only(asset.type_str()) {
-            return Ok(None);
+            return Ok(self.waits_in_rollout(id));
         }
-        let explained = match self.handle.enforcer.explain(&id).await {
+        let explained = match self.handle.enforcer.explain(id).await {
             Err(AskError::UnknownAsset { .. }) => {
                 return Ok(Some("enforcement does not know the asset yet".to_owned()));
             }
@@ -156,7 +158,7 @@ impl<R: Runtime> Look<'_, R> {
         let Some(own) = explained.chain.first() else {
             return Ok(None);
         };
-        if let Some(why) = self.held_back(asset, own.incarnation).await? {
+        if let Some(why) = self.held_back(&asset, own.incarnation).await? {
             return Ok(Some(why));
         }
         Ok(
@@ -165,6 +167,23 @@ impl<R: Runtime> Look<'_, R> {
                 None => "the source has the value, and the push is under way".to_owned(),
             }),
         )
+    }
+
+    /// Why a rollout by pins has not brought an asset its newest content. `None`: none is to bring it.
+    fn waits_in_rollout(&self, id: &AssetId) -> Option<String> {
+        let by_pins = self
+            .views
+            .iter()
+            .filter(|view| !change::is_key(&view.policy));
+        let mut waiting = by_pins.filter(|view| {
+            let waits = |it: &Target| it.asset == *id && it.settled().is_none();
+            view.live && view.targets.iter().any(waits)
+        });
+        let view = waiting.next()?;
+        Some(format!(
+            "the rollout of `{}` has not brought it yet",
+            view.policy
+        ))
     }
 
     /// Why the asset is enforced with older content: its rollout has not reached it. `None`: it is enforced with the newest.
@@ -191,20 +210,16 @@ impl<R: Runtime> Look<'_, R> {
     }
 
     /// Why a field does not have the value yet.
-    fn not_set(&self, held: &[HeldField], source: &SourceName, edit: &FieldEdit) -> String {
-        let name = |edit: &FieldEdit| format!("{} {}", edit.document, edit.path);
-        let mut held = held.iter().filter(|it| it.overwritten.is_none());
-        let held = held.find(|it| it.source == *source && name(&it.edit) == name(edit));
-        let Some(held) = held else {
+    fn not_set(&self, field: &EntryField) -> String {
+        let mut held = self.held.iter().filter(|it| it.overwritten.is_none());
+        let holds = |it: &&HeldField| it.source == field.source && it.edit.overlaps(&field.edit);
+        let Some(held) = held.find(holds) else {
             return "no live change and no program has set it".to_owned();
         };
         let holder = held.holder.to_string();
-        let mut live = self.views.iter().filter(|it| change::is_key(&it.policy));
-        let change = live.find(|it| {
-            holder
-                .rsplit_once('#')
-                .is_some_and(|(key, _)| key == it.policy.as_str())
-        });
+        let key = holder.rsplit_once('#').map(|(key, _)| key);
+        let mut views = self.views.iter();
+        let change = views.find(|view| key == Some(view.policy.as_str()));
         match change.and_then(|view| view.waits.first()) {
             Some(wait) => format!("`{holder}` has it in hand, and waits: {}", wait.why),
             None => format!("`{holder}` has it in hand"),

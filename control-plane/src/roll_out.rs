@@ -14,7 +14,7 @@ use control_plane_store::{Batch, BatchId};
 use futures::channel::oneshot;
 use plugin_sdk::{BoxError, By, ChangeId, FieldEdit, FieldPath, Holder, Reading, RolloutId};
 use prodspec_model::{
-    Asset, AssetId, Incarnation, IncarnationNo, Revision, SourceName,
+    Asset, AssetId, Incarnation, IncarnationNo, SourceName,
     addons::RolloutPolicyRef,
     rollout::{RollOut, RolloutPolicy, Update},
 };
@@ -98,8 +98,6 @@ pub enum RollOutRefused {
 /// The fields of the targets, as they are before the change.
 pub(crate) struct Sought {
     pub(crate) source: SourceName,
-    /// The revision that was read.
-    pub(crate) revision: Revision,
     /// The fields of each target that do not have their values yet.
     pub(crate) fields: BTreeMap<AssetId, Vec<FieldEdit>>,
 }
@@ -329,11 +327,7 @@ pub(crate) async fn sought<R: Runtime>(
             fields.insert(asset, edits);
         }
     }
-    Ok(Sought {
-        source,
-        revision: reading.revision.clone(),
-        fields,
-    })
+    Ok(Sought { source, fields })
 }
 
 /// Tries to set all fields. The edit may change the assets `beneath`, too. Returns the edit of all fields, to be reserved, and
@@ -344,7 +338,7 @@ pub(crate) async fn tried<R: Runtime>(
     sought: Sought,
     beneath: BTreeSet<AssetId>,
 ) -> Result<(SourceEdit, Vec<PlannedTarget>), Error> {
-    let Sought { source, fields, .. } = sought;
+    let Sought { source, fields } = sought;
     let distinct: BTreeMap<String, &FieldEdit> = fields
         .values()
         .flatten()

@@ -55,7 +55,7 @@ pub use status::Status;
 pub use store_sealer::{NotInForce, StoreSealer};
 #[cfg(feature = "files")]
 pub use table::Table;
-pub use trace::{Place, Trace};
+pub use trace::{EntryField, Place, Trace};
 
 /// The runtime crate: the clock and the tasks that callers pass in.
 pub use control_plane_runtime as runtime;

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use prodspec_model::{AssetId, Provenance, Revision};
+use plugin_sdk::FieldEdit;
+use prodspec_model::{AssetId, Provenance, Revision, SourceName};
 use serde::Serialize;
 
 /// Where an asset comes from: its generators, and the field of a document with the line that it has today.
@@ -34,6 +35,16 @@ pub struct Place {
     pub line: u32,
     /// Column of the field, from 1; 0 when unknown.
     pub column: u32,
+}
+
+/// A field of the entry that an asset was made from, as of the last good run.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct EntryField {
+    /// The source that has the entry.
+    pub source: SourceName,
+    /// The edit that would change nothing: document and path of the field, and its value. `None`: it is not there.
+    pub edit: FieldEdit,
 }
 
 impl fmt::Display for Trace {

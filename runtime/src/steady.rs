@@ -44,14 +44,12 @@ impl Steady {
 
     /// Converts `at` on this clock to the wall clock as it goes `now`, which production's signals follow.
     pub fn to_wall(self, now: Now, at: Timestamp) -> Timestamp {
-        let ago = self.at(now).duration_since(at);
-        now.wall.checked_sub(ago).unwrap_or(Timestamp::MIN)
+        earlier(now.wall, self.at(now).duration_since(at))
     }
 
     /// Converts `wall` on the wall clock as it goes `now` to this clock.
     pub fn from_wall(self, now: Now, wall: Timestamp) -> Timestamp {
-        let ago = now.wall.duration_since(wall);
-        self.at(now).checked_sub(ago).unwrap_or(Timestamp::MIN)
+        earlier(self.at(now), now.wall.duration_since(wall))
     }
 
     /// Returns the monotonic time of `time` on this clock; now, if `time` has passed.
@@ -59,6 +57,16 @@ impl Steady {
         let wait = time.duration_since(self.at(now));
         now.mono + Duration::try_from(wait).unwrap_or(Duration::ZERO)
     }
+}
+
+/// Returns the time `ago` before `at`, within the range of timestamps.
+fn earlier(at: Timestamp, ago: SignedDuration) -> Timestamp {
+    let end = if ago.is_negative() {
+        Timestamp::MAX
+    } else {
+        Timestamp::MIN
+    };
+    at.checked_sub(ago).unwrap_or(end)
 }
 
 /// A wait as it is stored, so that the next owner continues it. The time without an owner counts as far as the wall clocks
@@ -148,6 +156,26 @@ mod tests {
         );
         assert_eq!(clock.to_wall(later, settled), seen, "three seconds ago");
         assert_eq!(clock.from_wall(later, seen), settled);
+    }
+
+    #[test]
+    fn end_of_time_stays_there_on_a_clock_that_is_ahead_of_the_wall() {
+        let start = Now {
+            mono: Mono(0),
+            wall: Timestamp::UNIX_EPOCH,
+        };
+        let clock = Steady::new(start);
+        for (mono, wall) in [
+            (Mono(1), start.wall),
+            (Mono(0), start.wall + Duration::from_nanos(1)),
+        ] {
+            let now = Now { mono, wall };
+            for end in [Timestamp::MIN, Timestamp::MAX] {
+                let far =
+                    |at: Timestamp| at.duration_since(end).abs() > SignedDuration::from_secs(1);
+                assert!(!far(clock.from_wall(now, end)) && !far(clock.to_wall(now, end)));
+            }
+        }
     }
 
     /// One owner: how long it lives, how long no owner follows, and how far its wall clock is off.

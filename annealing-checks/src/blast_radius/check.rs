@@ -2,13 +2,13 @@
 
 use async_trait::async_trait;
 use plugin_sdk::{
-    BoxError, Cause, CheckInfo, CheckName, CheckPlugin, CheckRequest, Claim, Verdict,
+    BoxError, Cause, Causes, CheckInfo, CheckName, CheckPlugin, CheckRequest, Claim, Verdict,
 };
 
 use crate::Scope;
 
-/// Limits the assets within each part of a scope that are pushed and have not settled. Applies to every cause but
-/// `Emergency`.
+/// Limits the assets within each part of a scope that are pushed and have not settled. Applies to intent and drift: nothing
+/// waits behind it on the way back, or in an emergency.
 #[derive(Debug, Clone)]
 pub struct BlastRadius {
     name: CheckName,
@@ -30,13 +30,10 @@ impl BlastRadius {
 #[async_trait]
 impl CheckPlugin for BlastRadius {
     fn info(&self) -> CheckInfo {
-        CheckInfo::new(self.name.clone())
+        CheckInfo::new(self.name.clone()).only_for(Causes::of(&[Cause::Intent, Cause::Drift]))
     }
 
     async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError> {
-        if request.cause == Cause::Emergency {
-            return Ok(request.proceed());
-        }
         let keys = self.scope.keys(&self.name, &request)?;
         Ok(keys
             .into_iter()

@@ -7,7 +7,8 @@ use super::BlastRadius;
 use crate::Scope;
 
 /// A layer that limits the assets within each part of a scope that are pushed and have not settled, across types, policy
-/// groups and simultaneous rollouts. An asset that does not settle keeps its place until it is pinned anew, as a rollback does.
+/// groups and simultaneous rollouts. An asset keeps its place until it settles, its push fails for good, or it is pinned anew.
+/// Rollbacks and emergencies need no place.
 ///
 /// ```
 /// use annealing_checks::{BlastRadiusLayer, Scope};

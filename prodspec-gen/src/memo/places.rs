@@ -1,10 +1,13 @@
 //! Finds today's place of what a problem or an asset names: the document of the present run, and the line of the field.
 
-use plugin_sdk::{Document, FieldPath, Problems, document::DocumentKey};
+use plugin_sdk::{
+    Document, FieldEdit, FieldPath, Problems,
+    document::{DocumentKey, Node},
+};
 use prodspec_model::{Asset, AssetId, Provenance, SourceName, addons::Moved};
 
 use super::{Memo, Overlay, before};
-use crate::trace::{Place, Trace};
+use crate::trace::{EntryField, Place, Trace};
 
 impl Memo {
     /// Sets the place of each problem that knows its field only. `run` has the changes of the run that found them.
@@ -69,6 +72,23 @@ impl Memo {
             revision: self.revisions.get(&source).cloned(),
             provenance,
             place,
+        })
+    }
+
+    /// Returns a field of the entry that an asset was made from in the last good run. `None`: there is no such entry.
+    pub(crate) fn field(&self, id: &AssetId, field: &FieldPath) -> Option<EntryField> {
+        let from = self.provenance(None, id)?;
+        let document = self.document_of(None, &from)?;
+        let path = from.path.parse::<FieldPath>().ok()?.join(field);
+        let value = document.root().at(&path).map(Node::to_json);
+        Some(EntryField {
+            source: SourceName(from.source.as_str().into()),
+            edit: FieldEdit {
+                document: from.document.as_str().into(),
+                path,
+                was: value.clone(),
+                to: value,
+            },
         })
     }
 

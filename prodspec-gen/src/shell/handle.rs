@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use jiff::Timestamp;
 use plugin_sdk::{
-    AssetTypes, BoxError, Problem, Problems, Proposal, Reading, document::DocumentKey,
+    AssetTypes, BoxError, FieldPath, Problem, Problems, Proposal, Reading, document::DocumentKey,
 };
 use prodspec_model::{AssetId, Revision, SourceName};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -14,13 +14,15 @@ use crate::{
     overrides::{self, InForce, SealOverride},
     seal::Sealer,
     status::Status,
-    trace::Trace,
+    trace::{EntryField, Trace},
 };
 
 /// A question about the memo, and where the answer goes.
 pub(super) enum Question {
     /// Where does the asset come from?
     Trace(AssetId, oneshot::Sender<Option<Trace>>),
+    /// Which value has a field of the entry that the asset was made from?
+    Field(AssetId, FieldPath, oneshot::Sender<Option<EntryField>>),
     /// What would the sources make if one of them had other content?
     Trial(Box<trial::Question>),
 }
@@ -99,6 +101,15 @@ impl Handle {
     pub async fn trace(&self, asset: &AssetId) -> Option<Trace> {
         let (answer, answered) = oneshot::channel();
         let question = Question::Trace(asset.clone(), answer);
+        self.questions.send(question).await.ok()?;
+        answered.await.ok().flatten()
+    }
+
+    /// Finds a field of the entry that an asset was made from, as of the last good run. `None`: no generator made the asset
+    /// then, or it was made from no entry of a document; or regeneration has ended.
+    pub async fn field(&self, asset: &AssetId, field: &FieldPath) -> Option<EntryField> {
+        let (answer, answered) = oneshot::channel();
+        let question = Question::Field(asset.clone(), field.clone(), answer);
         self.questions.send(question).await.ok()?;
         answered.await.ok().flatten()
     }

@@ -217,6 +217,10 @@ impl<R: Runtime> Regeneration<R> {
                     // The caller may have given up.
                     let _ = answer.send(self.memo.trace(None, &asset));
                 }
+                Happened::Question(Question::Field(asset, field, answer)) => {
+                    // The caller may have given up.
+                    let _ = answer.send(self.memo.field(&asset, &field));
+                }
                 Happened::Released => return None,
             }
         }

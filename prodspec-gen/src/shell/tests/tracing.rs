@@ -28,6 +28,14 @@ async fn r47_trace_finds_the_line_of_today_and_a_comment_seals_nothing() {
     tokio::spawn(regeneration.run());
     handle.next_run().await;
     let trace = handle.trace(&id("b")).await.unwrap();
+    let field = async |asset, field: &str| handle.field(&id(asset), &field.parse().unwrap()).await;
+    let found = field("b", "n").await.unwrap().edit;
+    assert_eq!(
+        (found.path.to_string(), found.was),
+        ("b.n".to_owned(), Some(2.into()))
+    );
+    assert_eq!(field("b", "m").await.unwrap().edit.was, None);
+    assert_eq!(field("c", "n").await, None);
     let revision = trace.revision.clone().unwrap();
     let expected = format!(
         "b: made by items, from `b` in docs#0:2:4 (source docs at {})",
