@@ -81,7 +81,7 @@ fn r6_manual_changes_are_repaired_during_edits() {
 
 #[test]
 fn r6_r22_hold_with_groups_that_wait_for_each_other() {
-    let sum = run_all(2100, 25, mutual, |_| false);
+    let sum = run_all(2100, 60, mutual, |_| false);
     assert!(sum.violations.is_empty(), "{:?}", sum.violations);
     assert!(sum.counts["judged cured"] > 100);
     assert!(sum.counts["judged cured under an edit"] > 10);

@@ -73,7 +73,7 @@ fn r18_r21_r22_hold_over_many_seeds() {
         (Fault::EditPolicy, 400),
         (Fault::EditBad, 200),
     ];
-    assert_hold(&["hold", "stopped", "halts"], 1120..1130, |seed| {
+    assert_hold(&["hold", "stopped", "halts"], 1120..1140, |seed| {
         busy(seed, &words)
     });
     // With edits as the only faults the judge accepts fewer excuses.
