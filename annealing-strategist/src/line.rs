@@ -8,8 +8,16 @@ use plugin_sdk::By;
 use prodspec_model::AssetId;
 use serde::{Deserialize, Serialize};
 
+use crate::{
+    kernel::Refused,
+    record::{TEXT, cut},
+};
+
 /// The name of the record; there is one per partition.
 pub(crate) const NAME: &str = "line";
+
+/// Maximum number of exceptions.
+const EXCEPTIONS: usize = 1000;
 
 /// The line is stopped: rollouts select no more targets and do not complete. Pushes and edits under way go on, and so do health
 /// checks and the way back.
@@ -26,6 +34,21 @@ pub struct StoppedLine {
 }
 
 impl StoppedLine {
+    /// Cuts who and why to a length that fits into a record and into each reason to wait.
+    ///
+    /// # Errors
+    /// When there are more exceptions than a stop takes.
+    pub(crate) fn fit(mut self) -> Result<Self, Refused> {
+        cut(&mut self.by.who, TEXT);
+        cut(&mut self.by.why, TEXT);
+        let many = self.except.len();
+        if many > EXCEPTIONS {
+            let why = format!("a stop of the line takes {EXCEPTIONS} exceptions, and not {many}");
+            return Err(Refused(why));
+        }
+        Ok(self)
+    }
+
     /// Whether the rollouts of the group, or of the change, `key` stand still at the time `now`.
     pub fn stops(&self, key: &AssetId, now: Timestamp) -> bool {
         now < self.until && !self.except.contains(key)

@@ -17,7 +17,7 @@ const HISTORY: usize = 100;
 const KEPT: u64 = 32;
 
 /// Maximum length of an entry's text, of its author and of its reason, in bytes.
-const TEXT: usize = 1000;
+pub(crate) const TEXT: usize = 1000;
 
 /// Maximum number of failed contents remembered per asset.
 const QUARANTINED: usize = 16;

@@ -200,6 +200,10 @@ impl<R: Runtime> Groups<R> {
         line: Option<StoppedLine>,
         reply: Reply<Result<(), Refused>>,
     ) {
+        let line = match line.map(StoppedLine::fit).transpose() {
+            Ok(line) => line,
+            Err(refused) => return drop(reply.send(Err(refused))),
+        };
         let mut except = line.iter().flat_map(|line| &line.except);
         let has_rollouts = |key: &AssetId| {
             let kernel = self.kernels.get(key);

@@ -371,6 +371,13 @@ async fn stopped_line_holds_all_rollouts_but_the_named_ones_over_a_restart() {
     let refused = handle.line().resume(ann()).await.unwrap_err();
     assert!(refused.to_string().contains("not stopped"));
     assert_eq!(handle.interventions().await.unwrap().stopped_line, None);
+    let many = (0..2000).map(|at| id(&format!("group/{at}")));
+    let refused = handle.line().stop(hour(), many, ann()).await;
+    assert!(refused.unwrap_err().to_string().contains("1000 exceptions"));
+    let long = By::new("ann", "y".repeat(5_000_000));
+    handle.line().stop(hour(), [], long).await.unwrap();
+    let stopped = handle.interventions().await.unwrap().stopped_line;
+    assert!(stopped.unwrap().by.why.len() <= 1000);
 
     handle.line().stop(hour(), [], ann()).await.unwrap();
     text.edit(&manifest(2, policy, 2));
