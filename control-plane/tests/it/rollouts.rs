@@ -371,13 +371,6 @@ async fn stopped_line_holds_all_rollouts_but_the_named_ones_over_a_restart() {
     let refused = handle.line().resume(ann()).await.unwrap_err();
     assert!(refused.to_string().contains("not stopped"));
     assert_eq!(handle.interventions().await.unwrap().stopped_line, None);
-    let many = (0..2000).map(|at| id(&format!("group/{at}")));
-    let refused = handle.line().stop(hour(), many, ann()).await;
-    assert!(refused.unwrap_err().to_string().contains("1000 exceptions"));
-    let long = By::new("ann", "y".repeat(5_000_000));
-    handle.line().stop(hour(), [], long).await.unwrap();
-    let stopped = handle.interventions().await.unwrap().stopped_line;
-    assert!(stopped.unwrap().by.why.len() <= 1000);
 
     handle.line().stop(hour(), [], ann()).await.unwrap();
     text.edit(&manifest(2, policy, 2));
@@ -415,5 +408,22 @@ async fn stopped_line_holds_all_rollouts_but_the_named_ones_over_a_restart() {
     );
     handle.line().resume(ann()).await.unwrap();
     until(&running, "all are updated", || of_size(&production, 2) == 4).await;
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn stop_of_the_line_takes_so_many_exceptions_and_cuts_a_long_reason() {
+    let (text, production) = (Text::new(&manifest(1, "{}", 1)), Production::default());
+    let running = Running::start(build(&text, &production, MemoryStore::new()));
+    let handle = &running.handle;
+    handle.settle(LONG).await.unwrap();
+    let until = TokioRuntime::current().now().wall + Duration::from_secs(3600);
+    let many = (0..2000).map(|at| id(&format!("group/{at}")));
+    let refused = handle.line().stop(until, many, ann()).await;
+    assert!(refused.unwrap_err().to_string().contains("1000 exceptions"));
+    let long = By::new("ann", "y".repeat(5_000_000));
+    handle.line().stop(until, [], long).await.unwrap();
+    let stopped = handle.interventions().await.unwrap().stopped_line;
+    assert!(stopped.unwrap().by.why.len() <= 1000);
     running.stop().await;
 }
