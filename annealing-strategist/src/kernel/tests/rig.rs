@@ -122,6 +122,8 @@ pub(super) struct Rig {
     /// Time after which pushes happen by themselves. `None`: they do not.
     pub(super) lag: Option<Duration>,
     pushes: BTreeSet<(Mono, AssetId)>,
+    /// Standings that are there at one time are seen in one step.
+    pub(super) together: bool,
     /// Standings of pinned assets, as last reported.
     heard: BTreeMap<AssetId, Standing>,
     /// The number of steps made, and the step at which the process dies.
@@ -174,6 +176,7 @@ impl Rig {
             pushes: BTreeSet::new(),
             made: 0,
             crash_at: None,
+            together: false,
             heard: BTreeMap::new(),
             judged: 0,
             selected: 0,
@@ -294,9 +297,9 @@ impl Rig {
         match self.plane.feed.pop_front() {
             None => return false,
             Some(Fed::Stands(asset, standing)) => {
-                self.heard.insert(asset.clone(), standing.clone());
-                if self.kernel.has(&asset) {
-                    self.step(Event::Standings(vec![(asset, standing)]));
+                let standings = self.standings(asset, standing);
+                if !standings.is_empty() {
+                    self.step(Event::Standings(standings));
                 }
             }
             Some(Fed::Took(latest, changed)) => {
@@ -314,6 +317,19 @@ impl Rig {
             }
         }
         true
+    }
+
+    /// Returns the standings that the kernel sees in one step, of assets that it has.
+    fn standings(&mut self, asset: AssetId, standing: Standing) -> Vec<(AssetId, Standing)> {
+        let mut all = vec![(asset, standing)];
+        while self.together && matches!(self.plane.feed.front(), Some(Fed::Stands(..))) {
+            if let Some(Fed::Stands(asset, standing)) = self.plane.feed.pop_front() {
+                all.push((asset, standing));
+            }
+        }
+        self.heard.extend(all.iter().cloned());
+        all.retain(|(asset, _)| self.kernel.has(asset));
+        all
     }
 
     /// Answers the next call. Returns false if there is none.
