@@ -6,6 +6,7 @@ mod closure;
 mod crash;
 mod edits;
 mod health;
+mod line;
 mod many;
 mod people;
 mod pins;

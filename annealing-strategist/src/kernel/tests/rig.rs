@@ -28,7 +28,6 @@ use super::{
 use crate::{
     config::Config,
     kernel::{Bug, Call, Command, Counts, Effects, Event, Kernel, Refused, Step, View},
-    line::StoppedLine,
     policy,
     record::{By, State},
 };
@@ -135,7 +134,7 @@ pub(super) struct Rig {
     /// The number of crashes so far.
     pub(super) crashes: u32,
     /// The time until which the line is stopped for the group.
-    stopped_until: Option<Mono>,
+    pub(super) stopped_until: Option<Mono>,
 }
 
 pub(super) fn config() -> Config {
@@ -219,41 +218,6 @@ impl Rig {
         self.kernel.step(self.now, event, &mut out);
         self.stands_still(&out);
         self.absorb(out);
-    }
-
-    /// While the line is stopped, no step moves a pin forward.
-    fn stands_still(&self, out: &Effects) {
-        if self
-            .stopped_until
-            .is_none_or(|until| until <= self.now.mono)
-        {
-            return;
-        }
-        let rollout = self.view().rollout.filter(|it| it.state == State::Running);
-        let Some(rollout) = rollout else { return };
-        let under_way = |asset: &AssetId| {
-            self.plane
-                .pins
-                .get(asset)
-                .is_some_and(|pin| pin.is_at(rollout.to))
-        };
-        let mut moves = out.steps.iter().flat_map(|step| &step.moves);
-        let forward = moves.find(|(asset, pin)| pin.is_at(rollout.to) && !under_way(asset));
-        assert_eq!(forward, None, "the line is stopped");
-    }
-
-    /// Stops the line for some time. `None`: lets it go on.
-    pub(super) fn line(&mut self, stopped: Option<Duration>, except: &[&str]) {
-        let line = stopped.map(|time| StoppedLine {
-            until: self.now.wall + time,
-            except: except.iter().map(|key| id(key)).collect(),
-            by: by(),
-            at: self.now.wall,
-        });
-        let until = stopped.map(|time| self.now.mono + time);
-        self.stopped_until = until.filter(|_| !except.contains(&P));
-        self.plane.line.clone_from(&line);
-        self.step(Event::Line(line));
     }
 
     fn absorb(&mut self, out: Effects) {
