@@ -41,6 +41,10 @@ pub struct Rollout {
     /// Time at which the first pin moved, by the owner's wall clock. `None`: no pin has moved.
     #[serde(default)]
     pub moved_at: Option<Timestamp>,
+    /// Time from which evidence of health counts, by the owner's wall clock: another change of the same assets was taken back
+    /// then. `None`: there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence_from: Option<Timestamp>,
     /// Time at which the rollout ended. `None`: it is still live.
     pub ended_at: Option<Timestamp>,
     /// Description of the last step that moved targets because of others: how many targets were selected or under way
@@ -232,6 +236,7 @@ impl Rollout {
             state: State::Running,
             started_at: at,
             moved_at: None,
+            evidence_from: None,
             drawn: None,
             ended_at: None,
             stage: None,

@@ -34,6 +34,8 @@ pub enum Event {
     Line(Option<StoppedLine>),
     /// The domains that the rollout of a change must not enter now.
     Taken(Taken),
+    /// Another change of the same assets was taken back: older evidence of their health does not count.
+    TakenBack,
     /// Assets have come while the rollout of a change is live.
     Came {
         /// Those that may join it.

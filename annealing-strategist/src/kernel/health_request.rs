@@ -66,7 +66,9 @@ impl Kernel {
 
     fn watched(&self, now: Now, asset: &AssetId, since: Timestamp) -> Watched {
         // The signals of production follow the wall clock.
-        Watched::new(asset.clone(), self.clock.to_wall(now, since))
+        let since = self.clock.to_wall(now, since);
+        let from = self.live.as_ref().and_then(|it| it.rollout().evidence_from);
+        Watched::new(asset.clone(), from.map_or(since, |from| since.max(from)))
     }
 
     /// Whether an asset with this content can have signals: it is enforced, and not being turned down.

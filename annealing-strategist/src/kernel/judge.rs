@@ -40,6 +40,14 @@ impl Kernel {
         live.is_watched() && live.targets().has_begun() && (live.from().is_some() || gradual())
     }
 
+    /// R102: judges anew, by evidence from now on. Another change that had moved targets of this one is back.
+    pub(super) fn other_is_back(&mut self, now: Now, out: &mut Effects) {
+        if let Some(live) = &mut self.live {
+            live.evidence_counts_from(now.wall);
+            out.steps.push(live.record().into());
+        }
+    }
+
     pub(super) fn judged(
         &mut self,
         now: Now,

@@ -124,6 +124,7 @@ impl control_plane_runtime::Kernel for Kernel {
             }
             Event::Line(line) => self.line_changed(now, line),
             Event::Taken(taken) => self.others_bake(taken),
+            Event::TakenBack => self.other_is_back(now, out),
             Event::Came { come, gone } => self.came(now, come, &gone, out),
             Event::Joined { joins, ties } => self.joined(now, &joins, ties, out),
             Event::Tick => {}

@@ -151,6 +151,7 @@ impl<R: Runtime> Groups<R> {
         let over = newest.is_some_and(|rollout| {
             rollout.state.has_ended() && !matches!(rollout.state, State::Superseded { .. })
         });
+        let is_back = newest.is_some_and(|it| matches!(it.state, State::RolledBack { .. }));
         let Some(change) = self.changes.all.get_mut(key) else {
             return;
         };
@@ -166,6 +167,10 @@ impl<R: Runtime> Groups<R> {
             self.work.push(Work::then(give_up));
         }
         self.note_changes();
+        let beside = self.changes.beside(key).into_iter();
+        for other in beside.filter(|_| is_back) {
+            self.step_change(&other, Event::TakenBack);
+        }
     }
 
     /// Passes to each group whether changes of its assets are live, if that has changed.

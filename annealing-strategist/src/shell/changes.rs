@@ -123,10 +123,35 @@ impl Changes {
         others.filter(later).map(|(other, _)| other.clone()).next()
     }
 
+    /// The live changes that have moved a target which this one has moved, too.
+    pub(super) fn beside(&self, key: &AssetId) -> Vec<AssetId> {
+        let targets: Vec<&AssetId> = match self.all.get(key) {
+            Some(change) => change.fields.targets().collect(),
+            None => vec![],
+        };
+        let targets = targets.into_iter().filter(|id| self.is_moved_by(key, id));
+        let targets: Vec<&AssetId> = targets.collect();
+        let shares = |other: &&AssetId| targets.iter().any(|id| self.is_moved_by(other, id));
+        let others = self
+            .all
+            .iter()
+            .filter(|(other, it)| *other != key && !it.has_ended);
+        others
+            .map(|(other, _)| other)
+            .filter(shares)
+            .cloned()
+            .collect()
+    }
+
+    fn is_moved_by(&self, key: &AssetId, asset: &AssetId) -> bool {
+        let change = self.all.get(key);
+        change.is_some_and(|it| it.fields.moved_at(asset).is_some())
+    }
+
     /// Whether another change has moved this target.
     pub(super) fn is_shared(&self, key: &AssetId, asset: &AssetId) -> bool {
-        let mut others = self.all.iter().filter(|(other, _)| *other != key);
-        others.any(|(_, change)| change.fields.moved_at(asset).is_some())
+        let mut others = self.all.keys().filter(|other| *other != key);
+        others.any(|other| self.is_moved_by(other, asset))
     }
 
     /// Whether the rollout of a change goes on by itself.

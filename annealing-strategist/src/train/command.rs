@@ -3,12 +3,14 @@
 use jiff::Timestamp;
 use plugin_sdk::By;
 use prodspec_model::train::Train;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::record::{TrainRecord, Version, VersionNo};
 
 /// A command of a person about a train.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Command {
     /// Offers a version: it enters the first stage.

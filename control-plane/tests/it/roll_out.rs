@@ -1,6 +1,11 @@
 //! R101: changes set fields of a source for their targets, step by step, as their policy says.
 
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use control_plane::{
     Error, RollOutRefused,
@@ -12,14 +17,15 @@ use control_plane::{
     },
     prelude::*,
     runtime::{Runtime, TokioRuntime},
+    sdk::HealthValidator,
     strategist::{Command, State},
 };
-use plugin_sdk::{EditableSource, document::Located};
+use plugin_sdk::{EditableSource, Health, HealthRequest, Judgement, document::Located};
 use serde::Deserialize;
 
 use crate::{
     gate::Gate,
-    rollouts::{SizeHealth, passes, until},
+    rollouts::{passes, until},
     world::{LONG, Production, Running, Service, ann, id, write},
 };
 
@@ -117,6 +123,41 @@ pub(crate) struct World {
     pub(crate) dir: tempfile::TempDir,
     pub(crate) store: Gate,
     pub(crate) production: Production,
+    /// For how long health remembers what it has seen.
+    pub(crate) window: Duration,
+}
+
+/// Finds services of size 30 to 39 sick, by what was seen of them within a window of time, as monitoring does.
+struct Seen {
+    production: Production,
+    window: Duration,
+    sick: Mutex<Vec<(Timestamp, AssetId)>>,
+}
+
+#[async_trait]
+impl HealthValidator for Seen {
+    fn name(&self) -> Arc<str> {
+        "seen".into()
+    }
+
+    async fn validate(&self, request: HealthRequest) -> Result<Health, BoxError> {
+        let sizes = self.production.state().sizes.clone();
+        let now = sizes
+            .into_iter()
+            .filter(|(_, size)| (30..40).contains(size));
+        let mut sick = self.sick.lock().unwrap();
+        sick.extend(now.map(|(asset, _)| (request.now, asset)));
+        sick.retain(|(at, _)| *at + self.window >= request.now);
+        let mut moved = request.updated.iter().chain(&request.under_way);
+        let is_sick = moved.any(|it| {
+            let mut of_it = sick.iter().filter(|(_, asset)| *asset == it.asset);
+            of_it.any(|(at, _)| *at >= it.since)
+        });
+        Ok(match is_sick {
+            true => request.found(Judgement::Unhealthy, "seen sick"),
+            false => request.healthy(),
+        })
+    }
 }
 
 impl World {
@@ -131,6 +172,7 @@ impl World {
             dir,
             store: Gate::default(),
             production: Production::default(),
+            window: Duration::ZERO,
         }
     }
 
@@ -176,9 +218,10 @@ impl World {
             .validators(validators::standard())
             .asset_plugin::<Service>(Plugin::new(self.production.clone()))
             .health(|healthy| {
-                let layer = HealthLayer::new(SizeHealth {
+                let layer = HealthLayer::new(Seen {
                     production: self.production.clone(),
-                    is_sick: |size| (30..40).contains(&size),
+                    window: self.window,
+                    sick: Mutex::default(),
                 });
                 ServiceBuilder::new().layer(layer).service(healthy)
             });
@@ -245,6 +288,31 @@ async fn r102_bad_version_goes_back_and_leaves_the_flag_beside_it() {
     assert_eq!(over.state, State::Completed);
     running.handle.settle(LONG).await.unwrap();
     assert_eq!(world.text(), MANIFEST.replace("flag: false", "flag: true"));
+    assert_eq!(world.of_size(11), 4);
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r102_evidence_from_before_the_way_back_of_another_change_does_not_count() {
+    let mut world = World::new();
+    world.window = Duration::from_secs(60);
+    let running = world.start().await;
+    let flag = change("dark-mode", "slowly").set("flag", true);
+    let flag = running.handle.roll_out(&flag, ann()).await.unwrap();
+    until(&running, "the flag is in the canary", || {
+        world.of_size(11) == 1
+    })
+    .await;
+    let bad = change("version-3", "slowly").set("size", 3);
+    let bad = running.handle.roll_out(&bad, ann()).await.unwrap();
+    let over = running.handle.wait_roll_out(&bad.key, WEEK).await.unwrap();
+    assert!(
+        matches!(over.state, State::RolledBack { .. }),
+        "{:?}",
+        over.state
+    );
+    let over = running.handle.wait_roll_out(&flag.key, WEEK).await.unwrap();
+    assert_eq!(over.state, State::Completed);
     assert_eq!(world.of_size(11), 4);
     running.stop().await;
 }

@@ -232,6 +232,12 @@ impl Live {
         self.judging.cancel();
     }
 
+    /// Lets evidence of health count from this wall-clock time on only.
+    pub(in crate::kernel) fn evidence_counts_from(&mut self, wall: Timestamp) {
+        self.rollout.evidence_from = Some(wall);
+        self.forget_health();
+    }
+
     /// Advances the watched time.
     pub(in crate::kernel) fn watched_until(&mut self, at: Timestamp) {
         self.rollout.watched = self.watch.watched(at);
