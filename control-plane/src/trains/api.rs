@@ -11,7 +11,7 @@ use control_plane_store::{Batch, CommitError, Expect, Version, owner, record};
 use jiff::Timestamp;
 use plugin_sdk::By;
 use prodspec_model::{AssetId, train::Train};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{train_of, trains};
@@ -21,7 +21,7 @@ use crate::handle::{Error, Handle};
 const ATTEMPTS: u32 = 20;
 
 /// A train as it is in intent, and its state.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TrainView {
     /// The asset of the train.
@@ -35,7 +35,7 @@ pub struct TrainView {
 }
 
 /// A stage of a train.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StageView {
     /// Name of the stage in its train.

@@ -39,7 +39,7 @@ fn wanted(manifest: &Manifest, cluster: &Cluster) -> WantedCluster {
             capacity_per_task: cluster.capacity_per_task,
             version: version.clone(),
             schema: manifest.schema,
-            flags: manifest.flags.clone(),
+            flags: manifest.flags_of(cluster),
         },
         balancer_capacity: cluster.balancer_capacity,
         leaves: cluster.turndown.is_some(),

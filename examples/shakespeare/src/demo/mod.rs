@@ -2,6 +2,7 @@
 //! all the time. A seed determines the order of the steps, the killed processes and the times of kills. The testbed
 //! plays the session and judges it from outside; this module is its story.
 
+mod edits;
 mod intent;
 mod steps;
 mod workflows;
@@ -60,7 +61,7 @@ pub async fn run(Options { seed, part, only }: Options) -> Result<ExitCode, Fail
         manifest.schedules = schedules();
     }
     manifest.notices = steps.contains(&Step::Noticed).then(notices);
-    let within = part.map_or(2 * PART, |_| PART);
+    let within = part.map_or(3 * PART, |_| PART);
     if play::run(dir.path(), dice, manifest, steps, within).await {
         return Ok(ExitCode::SUCCESS);
     }
@@ -75,6 +76,7 @@ fn manifest() -> Manifest {
         capacity_per_task: 8,
         balancer_capacity: 16,
         version: None,
+        work_ms: Some(2),
         turndown: None,
     };
     Manifest {
@@ -89,6 +91,8 @@ fn manifest() -> Manifest {
             bake: 1,
             ..Rollout::default()
         },
+        policies: BTreeMap::new(),
+        train: None,
         global: Global { max_capacity: 48 },
         index: None,
         schedules: BTreeMap::new(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use control_plane::{
-    model::{AssetBuilder, Filter, Provenance, rollout::RolloutPolicy},
+    model::{AssetBuilder, Filter, Provenance, rollout::RolloutPolicy, train::Train},
     prelude::{
         Asset, AssetId, AssetRef, Document, Drafts, Generator, GeneratorInfo, Input, Message,
         Problem, Problems,
@@ -18,8 +18,8 @@ use serde_json::json;
 use prodspec::{DependsOn, Edge, ImpactedDomains, Owner, PhysicalCluster, RolloutPolicyRef};
 
 use super::{
-    POLICY, SOURCE,
-    manifest::{Cluster, Manifest, Notices, Performances, Placed},
+    POLICY, Rollout, SOURCE,
+    manifest::{Cluster, Notices, Performances, Placed},
     payload::{
         DatabaseSchema, FailureDomain, FreshIndex, FrontendJob, GlobalBalancer, LoadBalancer,
         Share, balancer_unit, job_unit,
@@ -49,6 +49,7 @@ impl Generator for ShakespeareModel {
             .makes::<WatchOperation>()
             .makes::<FailureDomain>()
             .makes::<RolloutPolicy>()
+            .makes::<Train>()
     }
 
     fn generate(&self, input: &Input<'_>, out: &mut Drafts) -> Result<(), Problems> {
@@ -69,7 +70,7 @@ struct Shakespeare<'a> {
 impl Shakespeare<'_> {
     fn draft(&self, out: &mut Drafts) -> Result<(), Problems> {
         let whole = self.document.provenance();
-        self.policy(out)?;
+        self.policies(out)?;
         out.asset(self.database()?, whole.clone())?;
         out.asset(self.global()?, whole)?;
         if let Some(index) = &self.manifest.index {
@@ -95,20 +96,40 @@ impl Shakespeare<'_> {
         Ok(())
     }
 
-    /// Makes the policy asset, and reports each problem of the section `rollout` with its position.
-    fn policy(&self, out: &mut Drafts) -> Result<(), Problems> {
-        let Manifest {
-            rollout, clusters, ..
-        } = &self.manifest;
-        for (path, message) in rollout.wrong(|name| clusters.contains_key(name)) {
-            out.problem(
-                self.document
-                    .problem_at(&format!("rollout.{path}"), message),
-            );
+    /// Makes the policy assets, and the train.
+    fn policies(&self, out: &mut Drafts) -> Result<(), Problems> {
+        self.policy(
+            AssetId::new(POLICY)?,
+            "rollout",
+            &self.manifest.rollout,
+            out,
+        )?;
+        for (name, policy) in &self.manifest.policies {
+            let at = format!("policies.{name}");
+            self.policy(id("policy", name)?, &at, policy, out)?;
         }
-        let policy = self.owned(AssetId::new(POLICY)?)?;
-        let policy = policy.payload(&rollout.policy())?;
-        out.asset(policy, self.document.provenance_at("rollout"))?;
+        if let Some(train) = &self.manifest.train {
+            let train = self.owned(AssetId::new("train")?)?.payload(train)?;
+            out.asset(train, self.document.provenance_at("train"))?;
+        }
+        Ok(())
+    }
+
+    /// Makes a policy asset of a section, and reports each problem of the section with its position.
+    fn policy(
+        &self,
+        id: AssetId,
+        section: &str,
+        rollout: &Rollout,
+        out: &mut Drafts,
+    ) -> Result<(), Problems> {
+        let clusters = &self.manifest.clusters;
+        for (path, message) in rollout.wrong(|name| clusters.contains_key(name)) {
+            let at = format!("{section}.{path}");
+            out.problem(self.document.problem_at(&at, message));
+        }
+        let policy = self.owned(id)?.payload(&rollout.policy())?;
+        out.asset(policy, self.document.provenance_at(section))?;
         Ok(())
     }
 
@@ -139,7 +160,7 @@ impl Shakespeare<'_> {
             replicas: cluster.replicas,
             capacity_per_task: cluster.capacity_per_task,
             schema: self.manifest.schema,
-            flags: self.manifest.flags.clone(),
+            flags: self.manifest.flags_of(cluster),
         };
         let needs = vec![Edge::version(payload.database.id.clone())];
         let job = governed(self.owned(id("job", name)?)?)?.payload(&payload)?;

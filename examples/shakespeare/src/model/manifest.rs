@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use control_plane::{sdk::Located, workflow::Concurrency};
+use control_plane::{model::train::Train, sdk::Located, workflow::Concurrency};
 use serde::{Deserialize, Serialize};
 
 use super::{FreshIndex, Rollout};
@@ -23,6 +23,12 @@ pub struct Manifest<C = Cluster> {
     pub flags: Vec<String>,
     /// How slowly the clusters follow an edit of the manifest.
     pub rollout: Rollout,
+    /// Policies of changes and of the stages of the train, by name. Each is the asset `policy/` and the name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub policies: BTreeMap<String, Rollout>,
+    /// Sends versions through stages of clusters. None: versions come by edits of this file, and by changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub train: Option<Train>,
     /// The balancer in front of all clusters.
     pub global: Global,
     /// The index of all texts. None: there is no index.
@@ -83,6 +89,10 @@ pub struct Cluster {
     /// Version that the cluster's tasks run. None means the version of the manifest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// Working time of one request, in milliseconds: the flag `--work-ms` of the cluster's tasks. None means that of the
+    /// program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work_ms: Option<u32>,
     /// Present if the cluster shall be removed from production.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turndown: Option<Turndown>,
@@ -98,6 +108,14 @@ pub struct Turndown {
     pub approved_by: String,
 }
 
+impl<C> Manifest<C> {
+    /// Returns the flags of the tasks of a cluster.
+    pub fn flags_of(&self, cluster: &Cluster) -> Vec<String> {
+        let own = cluster.work_ms.map(|millis| format!("--work-ms={millis}"));
+        self.flags.iter().cloned().chain(own).collect()
+    }
+}
+
 impl Manifest {
     /// The manifest that a new state directory gets.
     pub const DEFAULT: &str = include_str!("default.yaml");
@@ -110,6 +128,14 @@ impl Manifest {
             "owner: {:?}\nversion: {:?}\nschema: {}\nflags: {:?}\nrollout: {rollout}\nglobal:\n  max_capacity: {}\n",
             self.owner, self.version, self.schema, self.flags, self.global.max_capacity
         );
+        if !self.policies.is_empty() {
+            let policies = serde_json::to_string(&self.policies).unwrap_or_default();
+            text.push_str(&format!("policies: {policies}\n"));
+        }
+        if let Some(train) = &self.train {
+            let train = serde_json::to_string(train).unwrap_or_default();
+            text.push_str(&format!("train: {train}\n"));
+        }
         if let Some(FreshIndex { max_age_secs }) = self.index {
             text.push_str(&format!("index:\n  max_age_secs: {max_age_secs}\n"));
         }
@@ -130,6 +156,9 @@ impl Manifest {
             ));
             if let Some(version) = &cluster.version {
                 text.push_str(&format!("    version: {version:?}\n"));
+            }
+            if let Some(work_ms) = cluster.work_ms {
+                text.push_str(&format!("    work_ms: {work_ms}\n"));
             }
             if let Some(Turndown {
                 reason,

@@ -1,9 +1,12 @@
-//! How slowly edits reach production: the manifest's section `rollout`, its validation, and the policy made from it.
+//! How slowly edits reach production: the manifest's section `rollout` and each of `policies`, their validation, and the
+//! policies made from them.
 
 use std::fmt::Display;
 
 use control_plane::{
-    model::rollout::{self as policy, Amount, Emergency, FirstTurnup, OnUnhealthy, RolloutPolicy},
+    model::rollout::{
+        self as policy, Amount, Emergency, FirstTurnup, OnUnhealthy, RolloutPolicy, Update,
+    },
     prelude::{AssetView, Problems},
 };
 use serde::{Deserialize, Serialize};
@@ -13,10 +16,14 @@ const LONGEST_BAKE: u64 = 14 * 24 * 3600;
 /// Maximum length of a reason or name in the section, in bytes.
 const LONGEST_REASON: usize = 500;
 
-/// The section `rollout`: how slowly the clusters follow an edit. Each field that is missing adds no delay or limit.
+/// The section `rollout`, and each of `policies`: how slowly the clusters follow. Each field that is missing adds no delay or limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rollout {
+    /// How the clusters follow: as a whole, by the pins of their assets (the default), or by changes that edit their fields
+    /// one after the other. Used of the section `rollout` only.
+    #[serde(default, skip_serializing_if = "Update::is_pins")]
+    pub update: Update,
     /// Order of the clusters, updated one after the other. Clusters that are not listed follow, sorted by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub domains: Vec<String>,
@@ -99,7 +106,7 @@ impl Rollout {
             })
         };
         RolloutPolicy {
-            update: policy::Update::Pins,
+            update: self.update,
             domains: self.domains.clone(),
             canary: self.canary.as_ref().map(canary),
             waves: self.waves.iter().filter_map(wave).collect(),

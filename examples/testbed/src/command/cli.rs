@@ -5,7 +5,7 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::Subcommand;
 use control_plane::model::AssetId;
 
-use super::{ask, check, down, load, plan, rollout, run, tell, triggers, workflow};
+use super::{ask, check, down, load, plan, rollout, run, tell, train, triggers, workflow};
 use crate::{place::Place, production::Process, program::Failure, service::Service};
 
 /// A command of the program. [`Command::Process`] is for the control plane and for cells, the others are for people.
@@ -33,11 +33,17 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Show the rollout of the last edit, or give it a command.
+    /// Show the rollouts: of the last edit, and of changes. Begin a change, or give a command.
     Rollout {
         /// What to do. Without it: `status`.
         #[command(subcommand)]
         verb: Option<rollout::Verb>,
+    },
+    /// Show the trains: versions on their way through stages. Or give one a command.
+    Train {
+        /// What to do. Without it: `status`.
+        #[command(subcommand)]
+        verb: Option<train::Verb>,
     },
     /// Start a workflow, show executions, or give them a word.
     Workflow {
@@ -101,6 +107,7 @@ impl Command {
             Self::Explain { asset } => ask::explain(&place, asset.as_ref()).await?,
             Self::Status { json } => ask::status(&place, json).await?,
             Self::Rollout { verb } => rollout::rollout(&place, verb).await?,
+            Self::Train { verb } => train::train(&place, verb).await?,
             Self::Workflow { verb } => workflow::workflow(&place, verb).await?,
             Self::Schedules { json } => triggers::schedules(&place, json).await?,
             Self::Watches { json } => triggers::watches(&place, json).await?,

@@ -1,6 +1,7 @@
 //! The commands of a program with a control plane, one module per command. They are the same for every service.
 
 mod ask;
+mod change;
 mod check;
 mod cli;
 mod down;
@@ -14,6 +15,7 @@ mod run;
 mod running;
 mod start;
 mod tell;
+mod train;
 mod triggers;
 mod workflow;
 

@@ -1,4 +1,4 @@
-//! `rollout`: shows the rollout, live in a terminal and once elsewhere, waits for its end, and passes on commands of
+//! `rollout`: shows the rollouts, live in a terminal and once elsewhere, waits for their end, and passes on commands of
 //! operators.
 
 use std::time::Duration;
@@ -6,11 +6,14 @@ use std::time::Duration;
 use control_plane::{
     model::AssetId,
     sdk::{Judgement, Progress, Target, Until, Wait},
-    strategist::{Command, Entry, GroupOutcome, Rollout, State, View},
+    strategist::{Command, Entry, Rollout, State, View},
 };
 use tokio::time::Instant;
 
-use super::tell::{self, Signed};
+use super::{
+    change::Begin,
+    tell::{self, Signed},
+};
 use crate::{
     control::{
         Rolling, Word,
@@ -18,7 +21,7 @@ use crate::{
     },
     place::Place,
     program::{Failure, Several},
-    voice::{Screen, is_watched, say_all, say_json},
+    voice::{Screen, is_watched, say, say_all, say_json},
 };
 
 /// Maximum of `rollout wait --within`, in seconds: one day.
@@ -49,24 +52,45 @@ pub enum Verb {
         #[arg(long)]
         once: bool,
     },
-    /// Wait until the rollout of the current manifest is over. Fails unless the rollout completed.
+    /// Wait until the rollout of the current manifest, or a change, is over. Fails unless it completed.
     Wait {
         /// Maximum time to wait, in seconds.
         #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u64).range(..=LONGEST_WAIT))]
         within: u64,
+        #[command(flatten)]
+        which: Which,
     },
+    /// Begin a change.
+    Begin(Begin),
     /// Start no more updates. Updates in flight go on, and health is still watched.
-    Pause(Signed),
+    Pause(Told),
     /// Go on after a pause.
-    Resume(Signed),
+    Resume(Told),
     /// Accept the updates that have settled so far: go on without their bake and health verdict.
-    Promote(Signed),
+    Promote(Told),
     /// Stop the rollout and leave every asset where it is.
-    Abort(Signed),
+    Abort(Told),
     /// Try again the content of a rollout that was stopped or rolled back.
-    Retry(Signed),
+    Retry(Told),
     /// Roll back every asset that the rollout has moved.
-    Rollback(Signed),
+    Rollback(Told),
+}
+
+/// The rollout that a command is for.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Which {
+    /// The key of a change, such as `rollout/dark-mode`. Default: the rollout of the manifest's edits.
+    #[arg(long)]
+    of: Option<AssetId>,
+}
+
+/// For which rollout a command is, and who gives it.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Told {
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    signed: Signed,
 }
 
 /// Performs a subcommand of `rollout`; without one, shows the rollout.
@@ -74,19 +98,42 @@ pub enum Verb {
 /// # Errors
 /// When no control plane is running, or it refuses the command.
 pub(super) async fn rollout(place: &Place, verb: Option<Verb>) -> Result<(), Failure> {
-    let (command, signed) = match verb {
+    let (command, told) = match verb {
         None => return status(place, false, false).await,
         Some(Verb::Status { json, once }) => return status(place, json, once).await,
-        Some(Verb::Wait { within }) => return wait_for_end(place, within).await,
-        Some(Verb::Pause(signed)) => (Command::Pause, signed),
-        Some(Verb::Resume(signed)) => (Command::Resume, signed),
-        Some(Verb::Promote(signed)) => (Command::Promote, signed),
-        Some(Verb::Abort(signed)) => (Command::Abort, signed),
-        Some(Verb::Retry(signed)) => (Command::Retry, signed),
-        Some(Verb::Rollback(signed)) => (Command::RollBack, signed),
+        Some(Verb::Wait { within, which }) => return wait(place, within, which).await,
+        Some(Verb::Begin(begin)) => return tell::tell(place, begin.into()).await,
+        Some(Verb::Pause(told)) => (Command::Pause, told),
+        Some(Verb::Resume(told)) => (Command::Resume, told),
+        Some(Verb::Promote(told)) => (Command::Promote, told),
+        Some(Verb::Abort(told)) => (Command::Abort, told),
+        Some(Verb::Retry(told)) => (Command::Retry, told),
+        Some(Verb::Rollback(told)) => (Command::RollBack, told),
     };
-    let said = signed.into();
-    tell::tell(place, Word::Rollout { command, said }).await
+    let (of, said) = (told.which.of, told.signed.into());
+    tell::tell(place, Word::Rollout { of, command, said }).await
+}
+
+async fn wait(place: &Place, within: u64, Which { of }: Which) -> Result<(), Failure> {
+    match of {
+        Some(key) => wait_for_change(place, &key, within).await,
+        None => wait_for_end(place, within).await,
+    }
+}
+
+async fn wait_for_change(place: &Place, key: &AssetId, within: u64) -> Result<(), Failure> {
+    let ended = answered(within, async |left| {
+        Control::find(place).await?.changed(key, left).await
+    });
+    let rollout = ended.await?;
+    let ended = format!("{key}: {}", outcome(&rollout));
+    match rollout.state {
+        State::Completed => {
+            say(ended);
+            Ok(())
+        }
+        _ => Err(ended.into()),
+    }
 }
 
 async fn wait_for_end(place: &Place, within: u64) -> Result<(), Failure> {
@@ -94,7 +141,10 @@ async fn wait_for_end(place: &Place, within: u64) -> Result<(), Failure> {
     let live = now.iter().map(|rolling| &rolling.view);
     let live = live.filter(|view| view.live).map(summary);
     say_all(live.map(|summary| format!("waits for {summary}")));
-    let rested = rolled_out(place, Duration::from_secs(within)).await?;
+    let rested = answered(within, async |left| {
+        Control::find(place).await?.rolled_out(left).await
+    });
+    let rested = rested.await?;
     let ended = rested.rollout.as_ref().map(outcome);
     let mut lines: Vec<String> = ended.into_iter().collect();
     lines.extend(rested.left_out.iter().map(left_out));
@@ -116,20 +166,19 @@ async fn wait_for_end(place: &Place, within: u64) -> Result<(), Failure> {
     }
 }
 
-/// Waits for the end of the rollout, also over a restart of the control plane that answered last.
-async fn rolled_out(place: &Place, within: Duration) -> Result<GroupOutcome, Error> {
-    let deadline = Instant::now() + within;
+/// Waits for an answer, also over a restart of the control plane that answered last.
+async fn answered<T>(
+    within: u64,
+    ask: impl AsyncFn(Duration) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let deadline = Instant::now() + Duration::from_secs(within);
     let mut lost: Option<Instant> = None;
     loop {
         // The control plane counts in seconds: the last one is not cut off.
         let left = deadline.saturating_duration_since(Instant::now());
         let left = Duration::from_secs(left.as_secs() + u64::from(left.subsec_nanos() > 0));
-        let asked = match Control::find(place).await {
-            Ok(control) => control.rolled_out(left).await,
-            Err(error) => Err(error),
-        };
-        let error = match asked {
-            Ok(rested) => return Ok(rested),
+        let error = match ask(left).await {
+            Ok(answer) => return Ok(answer),
             Err(error @ (Error::NotRunning(_) | Error::Garbled { .. })) => {
                 lost.get_or_insert_with(Instant::now);
                 error
@@ -199,7 +248,7 @@ fn lines(rolling: &[Rolling]) -> Vec<String> {
         lines.push(summary(view));
         lines.extend(view.rollout.iter().filter(|_| view.live).filter_map(drawn));
         lines.extend(view.targets.iter().map(|it| target(view, it)));
-        lines.extend(view.waits.iter().map(wait));
+        lines.extend(view.waits.iter().map(waits));
         lines.extend(view.left_out.iter().map(left_out));
         if let Some(rollout) = &view.rollout {
             lines.extend(verdict(rollout));
@@ -279,7 +328,7 @@ fn drawn(rollout: &Rollout) -> Option<String> {
     Some(format!("  added      {drawn}"))
 }
 
-fn wait(wait: &Wait) -> String {
+fn waits(wait: &Wait) -> String {
     // `wait.why` already contains the times.
     let until = match wait.until {
         Until::Person => " (until an operator gives a command)",

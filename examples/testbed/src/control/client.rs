@@ -5,11 +5,11 @@ use std::{io, path::PathBuf, time::Duration};
 
 use bytes::Bytes;
 use control_plane::{
-    DryRun, Explained,
+    DryRun, Explained, TrainView,
     enforcer::Plan,
     model::AssetId,
     prelude::Problems,
-    strategist::GroupOutcome,
+    strategist::{GroupOutcome, Rollout},
     workflow::{
         Drained, Ended, Execution, ExecutionId, ExecutionPage, ExecutionQuery, ScheduleState,
         WatchState,
@@ -143,6 +143,24 @@ impl Control {
         let path = format!("rolled-out/{}", within.as_secs());
         self.call_for(within + PATIENCE, Method::GET, &path, Bytes::new())
             .await
+    }
+
+    /// Waits until a change is over, or waits for a person, and returns its rollout.
+    ///
+    /// # Errors
+    /// See [`Error`]. [`Error::Refused`] when it is not over `within` this time, or when there is no such change.
+    pub async fn changed(&self, key: &AssetId, within: Duration) -> Result<Rollout, Error> {
+        let path = format!("change/{}/{key}", within.as_secs());
+        self.call_for(within + PATIENCE, Method::GET, &path, Bytes::new())
+            .await
+    }
+
+    /// Returns the trains, with their stages and versions.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn trains(&self) -> Result<Vec<TrainView>, Error> {
+        self.call(Method::GET, "trains", Bytes::new()).await
     }
 
     /// Returns what would happen to each asset now.

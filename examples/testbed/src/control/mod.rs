@@ -16,9 +16,9 @@ pub use server::Server;
 
 use control_plane::{
     Status,
-    model::{AssetId, Digest},
+    model::{AssetId, Digest, rollout::RollOut},
     prelude::Problems,
-    strategist::{Command, Rollout, View},
+    strategist::{Command, Rollout, View, train},
     workflow::ExecutionId,
 };
 use serde::{Deserialize, Serialize};
@@ -127,10 +127,28 @@ pub enum Word {
         /// Name and reason given by the operator.
         said: Said,
     },
-    /// Gives a command to the rollout.
+    /// Begins a change: a rollout that edits fields of the manifest.
+    RollOut {
+        /// Which fields, of which assets, and how slowly.
+        change: RollOut,
+        /// Name and reason given by the operator.
+        said: Said,
+    },
+    /// Gives a command to a rollout.
     Rollout {
+        /// The key of a change. None means the rollout of the manifest's policy.
+        of: Option<AssetId>,
         /// Which command to give to the rollout.
         command: Command,
+        /// Name and reason given by the operator.
+        said: Said,
+    },
+    /// Gives a command to a train.
+    Train {
+        /// The asset of the train.
+        of: AssetId,
+        /// Which command to give to the train.
+        command: train::Command,
         /// Name and reason given by the operator.
         said: Said,
     },

@@ -11,12 +11,12 @@ use axum::{
     routing::{get, post},
 };
 use control_plane::{
-    By, DryRun, Explained, Given, Handle,
+    By, DryRun, Explained, Given, Handle, TrainView,
     enforcer::Plan,
     model::{AssetId, Digest},
     prelude::{Timestamp, YamlFile},
     store::records::Scope,
-    strategist::GroupOutcome,
+    strategist::{GroupOutcome, Rollout},
     workflow::ScheduleWord,
 };
 
@@ -51,6 +51,8 @@ impl Server {
             .route("/status", get(status))
             .route("/rollouts", get(rollouts))
             .route("/rolled-out/{within}", get(rolled_out))
+            .route("/change/{within}/{*key}", get(change))
+            .route("/trains", get(trains))
             .route("/plan", get(plan))
             .route("/explain", get(explain_all))
             .route("/explain/{*asset}", get(explain))
@@ -135,6 +137,20 @@ async fn rolled_out(State(shared): State<Shared>, Path(within): Path<u32>) -> An
     Ok(Json(ended.await?))
 }
 
+/// Answers when a change has come to rest, after `within` seconds at the latest.
+async fn change(
+    State(shared): State<Shared>,
+    Path((within, key)): Path<(u32, String)>,
+) -> Answer<Rollout> {
+    let key = AssetId::new(&key).map_err(|error| Refusal::Other(error.to_string()))?;
+    let within = Duration::from_secs(within.into());
+    Ok(Json(shared.handle.wait_roll_out(&key, within).await?))
+}
+
+async fn trains(State(shared): State<Shared>) -> Answer<Vec<TrainView>> {
+    Ok(Json(shared.handle.trains().all().await?))
+}
+
 async fn plan(State(shared): State<Shared>) -> Answer<Plan> {
     Ok(Json(shared.handle.plan().await?))
 }
@@ -203,8 +219,13 @@ async fn tell(
             said,
         } => pause(&handle, asset, seconds, by(said)?).await?,
         Word::Resume { asset, said } => resume(&handle, asset, by(said)?).await?,
-        Word::Rollout { command, said } => {
-            handle.tell_rollout(&policy, command, by(said)?).await?;
+        Word::RollOut { change, said } => drop(handle.roll_out(&change, by(said)?).await?),
+        Word::Rollout { of, command, said } => {
+            let rollout = of.unwrap_or(policy);
+            handle.tell_rollout(&rollout, command, by(said)?).await?;
+        }
+        Word::Train { of, command, said } => {
+            handle.trains().command(&of, command, by(said)?).await?;
         }
         Word::Execution { id, word, said } => {
             handle.say(&id, word.into(), by(said)?).await?;

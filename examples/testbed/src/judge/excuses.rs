@@ -12,8 +12,8 @@ const NOTICED: u64 = 50_000;
 /// The causes that excuse a failed request.
 #[derive(Debug, Default)]
 pub(super) struct Excuses {
-    /// Version and cluster whose errors are expected.
-    defect: Option<(String, String)>,
+    /// Versions and clusters whose errors are expected.
+    defects: Vec<(String, String)>,
     /// Time spans in which the global balancer was dying, in microseconds since 1970.
     deaths: Vec<(u64, u64)>,
 }
@@ -30,7 +30,7 @@ pub(super) struct Excused {
 impl Excuses {
     /// Excuses error answers of this version in this cluster.
     pub(super) fn errors_of(&mut self, version: &str, cluster: &str) {
-        self.defect = Some((version.into(), cluster.into()));
+        self.defects.push((version.into(), cluster.into()));
     }
 
     /// Records that the balancer of a cell died between these two times. Only the global balancer excuses requests.
@@ -55,18 +55,15 @@ impl Excuses {
         Ok(excused)
     }
 
-    /// Returns true for a complete error answer of the defective version, passed on by the balancers.
+    /// Returns true for a complete error answer of a defective version, passed on by the balancers.
     fn is_expected(&self, attempt: &Attempt) -> bool {
-        let Some((version, cluster)) = &self.defect else {
-            return false;
+        let defective = |(version, cluster): &(String, String)| {
+            let frontend = attempt.frontend.as_ref();
+            let name = frontend.and_then(|name| name.strip_prefix(cluster.as_str()));
+            attempt.version.as_ref() == Some(version)
+                && name.is_some_and(|name| name.starts_with('/'))
         };
-        let there = |frontend: &String| {
-            let name = frontend.strip_prefix(cluster.as_str());
-            name.is_some_and(|name| name.starts_with('/'))
-        };
-        attempt.status.is_some_and(|status| status >= 500)
-            && attempt.version.as_ref() == Some(version)
-            && attempt.frontend.as_ref().is_some_and(there)
+        attempt.status.is_some_and(|status| status >= 500) && self.defects.iter().any(defective)
     }
 
     /// Returns true for a request without any answer while the global balancer was dying.

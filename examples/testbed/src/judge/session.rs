@@ -160,7 +160,7 @@ impl<I: Intent> Session<I> {
         self.excuses.errors_of(version, cluster);
     }
 
-    /// Returns the number of error answers of the excused version.
+    /// Returns the number of error answers of the excused versions.
     pub fn excused_answers(&self) -> Held<usize> {
         Ok(self.excuses.judge(&self.attempts())?.errors)
     }
@@ -177,7 +177,7 @@ impl<I: Intent> Session<I> {
             lost => format!(" and {lost} in flight on the global balancer when it was killed"),
         };
         Ok(format!(
-            "{} requests; no failures except {errors} errors of the defective version's canary{killed}",
+            "{} requests; no failures except {errors} errors of defective versions in their canaries{killed}",
             log.len()
         ))
     }

@@ -6,7 +6,7 @@ mod policy;
 mod promoted;
 mod removal;
 mod resize;
-mod versions;
+pub(super) mod versions;
 
 use testbed::judge::{
     Dice, Held, play,
@@ -15,6 +15,7 @@ use testbed::judge::{
 
 use super::{
     Manifest, Session,
+    edits::{beside, joined, train},
     workflows::{edited, fresh, noticed, poison, seasons, slots},
 };
 
@@ -23,6 +24,8 @@ use super::{
 pub(super) enum Part {
     /// Edits, crashes, drift, removals and rollouts.
     Rollouts,
+    /// Rollouts that edit the manifest.
+    Edits,
     /// Workflows, operations and schedules.
     Workflows,
 }
@@ -50,6 +53,7 @@ impl Part {
                 &[S::Limited],
                 &[S::Emergency],
             ],
+            Self::Edits => &[&[S::Beside, S::Joined, S::Train]],
             Self::Workflows => &[
                 &[S::Printed],
                 &[S::CleanedUp],
@@ -89,6 +93,9 @@ pub(super) enum Step {
     Promoted,
     Limited,
     Emergency,
+    Beside,
+    Joined,
+    Train,
     Printed,
     CleanedUp,
     Cancelled,
@@ -108,7 +115,7 @@ impl Step {
     /// Returns the steps: the first one, then the others in a random order, then the last ones. Without a `part`, those
     /// of all parts. If `only` is not empty, the others are only the groups that contain one of these steps.
     pub(super) fn in_some_order(dice: &mut Dice, part: Option<Part>, only: &[Self]) -> Vec<Self> {
-        let parts = [Part::Rollouts, Part::Workflows].into_iter();
+        let parts = [Part::Rollouts, Part::Edits, Part::Workflows].into_iter();
         let parts = parts.filter(|it| part.is_none_or(|part| part == *it));
         let mut free: Vec<&[Self]> = parts.flat_map(Part::groups).copied().collect();
         dice.shuffle(&mut free);
@@ -154,6 +161,9 @@ impl Step {
             Self::Promoted => promoted::promoted(session).await,
             Self::Limited => limited::limited(session).await,
             Self::Emergency => policy::emergency(session).await,
+            Self::Beside => beside::beside(session).await,
+            Self::Joined => joined::joined(session).await,
+            Self::Train => train::train(session).await,
             Self::Printed => seasons::printed(session).await,
             Self::CleanedUp => seasons::cleaned_up(session).await,
             Self::Cancelled => seasons::cancelled(session).await,
@@ -194,6 +204,9 @@ impl play::Step<Manifest> for Step {
             Self::Promoted => "waves, promoted by command",
             Self::Limited => "limits on assets in flight",
             Self::Emergency => "an emergency under alert",
+            Self::Beside => "a flag beside a bad version",
+            Self::Joined => "a cluster comes midway",
+            Self::Train => "a train of three versions",
             Self::Printed => "a season printed",
             Self::CleanedUp => "a failed season cleaned up",
             Self::Cancelled => "a season cancelled",

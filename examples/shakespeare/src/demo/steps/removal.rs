@@ -168,6 +168,7 @@ fn visitor(turndown: Option<Turndown>) -> Cluster {
         capacity_per_task: 8,
         balancer_capacity: 8,
         version: None,
+        work_ms: None,
         turndown,
     }
 }

@@ -17,7 +17,7 @@ use testbed::{
 use super::Session;
 
 /// The defective version.
-const BAD: &str = "3";
+pub(in crate::demo) const BAD: &str = "3";
 /// Longer than it takes until a rollout begins.
 const SOME_TIME: Duration = Duration::from_secs(3);
 
