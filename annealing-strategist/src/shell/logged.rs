@@ -146,6 +146,7 @@ mod tests {
             state: State::Running,
             started_at: Timestamp::UNIX_EPOCH,
             moved_at: None,
+            evidence_from: None,
             ended_at: None,
             drawn: None,
             stage: None,

@@ -218,7 +218,7 @@ fn every_problem_is_found_with_its_place() {
         (
             "replicas: 2",
             "replicas: 0",
-            "manifest.yaml#0:27:5: job/eu: payload.replicas: 0 tasks",
+            "manifest.yaml#0:29:5: job/eu: payload.replicas: 0 tasks",
         ),
         ("schema: 1", "schema: 99", "there is no schema version 99"),
         (

@@ -6,6 +6,7 @@
     reason = "helpers of tests are outside their functions, where clippy does not see that they are tests"
 )]
 
+mod changes;
 mod manifest;
 mod rollout;
 mod service;

@@ -22,7 +22,7 @@ fn hostile_manifest_is_one_clear_error_with_its_place_and_changes_nothing() {
         (
             "truncated",
             good[..good.find("capacity_per").unwrap()].to_owned(),
-            "manifest.yaml:27:1: the file may be cut off",
+            "manifest.yaml:29:1: the file may be cut off",
         ),
         (
             "empty",
@@ -32,7 +32,7 @@ fn hostile_manifest_is_one_clear_error_with_its_place_and_changes_nothing() {
         (
             "a duplicate key",
             edited("  us:", "  eu:"),
-            "manifest.yaml:30:3: the key `eu` appears twice",
+            "manifest.yaml:32:3: the key `eu` appears twice",
         ),
         (
             "over-long",
@@ -52,12 +52,12 @@ fn hostile_manifest_is_one_clear_error_with_its_place_and_changes_nothing() {
         (
             "wrongly typed",
             edited("replicas: 2", "replicas: two"),
-            "manifest.yaml#0:27:15: clusters.eu.replicas: invalid type: string \"two\", expected u32",
+            "manifest.yaml#0:29:15: clusters.eu.replicas: invalid type: string \"two\", expected u32",
         ),
         (
             "not a number",
             edited("replicas: 2", "replicas: .nan"),
-            "manifest.yaml:27:15: .nan is not a finite number",
+            "manifest.yaml:29:15: .nan is not a finite number",
         ),
         (
             "an unknown field",
@@ -78,106 +78,106 @@ const CANARY: &str = "canary: {count: 1, bake: 10}";
 
 /// Replacements in the section `rollout`, and the error that each must give: old text, new text, error.
 const HOSTILE_ROLLOUTS: &[(&str, &str, &str)] = &[
-    ("rollout:", "rollouts:", "16:1: rollouts: unknown field"),
+    ("rollout:", "rollouts:", "18:1: rollouts: unknown field"),
     (
         "bake: 5",
         "hold: wait\n  emergency: {who: jane, why: CVE}",
         "rollout: payload.hold: a hold also stops an emergency",
     ),
-    (CANARY, "canary: 1", "20:11: rollout.canary: invalid type"),
+    (CANARY, "canary: 1", "22:11: rollout.canary: invalid type"),
     (
         CANARY,
         "canary: {}",
-        "20:11: rollout.canary: missing field `count`",
+        "22:11: rollout.canary: missing field `count`",
     ),
     (
         CANARY,
         "canary: {count: 0}",
-        "20:19: rollout.canary.count: 0: no asset would ever be updated",
+        "22:19: rollout.canary.count: 0: no asset would ever be updated",
     ),
     (
         CANARY,
         "canary: {count: -1}",
-        "20:19: rollout.canary.count: invalid value: integer `-1`, expected u32",
+        "22:19: rollout.canary.count: invalid value: integer `-1`, expected u32",
     ),
     (
         CANARY,
         "canary: {count: 1, bake: 1e9}",
-        "20:28: rollout.canary.bake: invalid type",
+        "22:28: rollout.canary.bake: invalid type",
     ),
     (
         CANARY,
         "canary: {count: 1, bake: 18446744073709551615}",
-        "20:28: rollout.canary.bake: 18446744073709551615: use at most 1209600 seconds",
+        "22:28: rollout.canary.bake: 18446744073709551615: use at most 1209600 seconds",
     ),
     (
         CANARY,
         "canary: {count: 1, count: 2}",
-        "20:22: the key `count` appears twice",
+        "22:22: the key `count` appears twice",
     ),
     (
         "[eu, us]",
         "[eu, uk]",
-        "18:17: rollout.domains[1]: there is no cluster `uk`",
+        "20:17: rollout.domains[1]: there is no cluster `uk`",
     ),
     (
         "[eu, us]",
         "[eu, eu]",
-        "18:17: rollout.domains[1]: `eu` is listed twice",
+        "20:17: rollout.domains[1]: `eu` is listed twice",
     ),
-    ("[eu, us]", "eu", "18:12: rollout.domains: invalid type"),
-    ("bake: 5", "bake: soon", "22:9: rollout.bake: invalid type"),
-    ("bake: 5", "bakes: 5", "22:3: rollout.bakes: unknown field"),
+    ("[eu, us]", "eu", "20:12: rollout.domains: invalid type"),
+    ("bake: 5", "bake: soon", "24:9: rollout.bake: invalid type"),
+    ("bake: 5", "bakes: 5", "24:3: rollout.bakes: unknown field"),
     (
         "bake: 5",
         "max_in_flight: 0",
-        "22:18: rollout.max_in_flight: 0: no asset would ever be updated",
+        "24:18: rollout.max_in_flight: 0: no asset would ever be updated",
     ),
     (
         "bake: 5",
         "max_unavailable: 0",
-        "22:20: rollout.max_unavailable: 0: no asset would ever be updated",
+        "24:20: rollout.max_unavailable: 0: no asset would ever be updated",
     ),
     (
         "bake: 5",
         "waves: [{percent: 101}]",
-        "22:21: rollout.waves[0].percent: 101: use at most 100 percent",
+        "24:21: rollout.waves[0].percent: 101: use at most 100 percent",
     ),
     (
         "bake: 5",
         "waves: [{count: 2}, {count: 2}]",
-        "22:31: rollout.waves[1].count: each wave must be at least 1, and larger",
+        "24:31: rollout.waves[1].count: each wave must be at least 1, and larger",
     ),
     (
         "bake: 5",
         "waves: [{count: 2, percent: 5}]",
-        "22:11: rollout.waves[0]: give exactly one of `count` and `percent`",
+        "24:11: rollout.waves[0]: give exactly one of `count` and `percent`",
     ),
     (
         "bake: 5",
         "hold: \"\"",
-        "22:9: rollout.hold: the text is empty",
+        "24:9: rollout.hold: the text is empty",
     ),
-    ("bake: 5", "hold: true", "22:9: rollout.hold: invalid type"),
+    ("bake: 5", "hold: true", "24:9: rollout.hold: invalid type"),
     (
         "bake: 5",
         "hold: \"a\\nb\"",
-        "22:9: rollout.hold: use one line",
+        "24:9: rollout.hold: use one line",
     ),
     (
         "bake: 5",
         "on_unhealthy: ignore",
-        "22:17: rollout.on_unhealthy: unknown variant `ignore`",
+        "24:17: rollout.on_unhealthy: unknown variant `ignore`",
     ),
     (
         "bake: 5",
         "emergency: {who: jane}",
-        "22:14: rollout.emergency: missing field `why`",
+        "24:14: rollout.emergency: missing field `why`",
     ),
     (
         "bake: 5",
         "emergency: {who: \" \", why: CVE}",
-        "22:20: rollout.emergency.who: the text is empty",
+        "24:20: rollout.emergency.who: the text is empty",
     ),
 ];
 
@@ -185,7 +185,7 @@ const HOSTILE_ROLLOUTS: &[(&str, &str, &str)] = &[
 fn hostile_rollout_section_is_one_clear_error_with_line_column_and_field() {
     let town = shell();
     let long = format!("bake: 5\n  hold: {}", "x".repeat(501));
-    let long = [("bake: 5", &*long, "23:9: rollout.hold: 501 bytes")];
+    let long = [("bake: 5", &*long, "25:9: rollout.hold: 501 bytes")];
     for (from, to, says) in HOSTILE_ROLLOUTS.iter().chain(&long) {
         let said = town.check(&Manifest::DEFAULT.replacen(from, to, 1));
         assert!(!said.good, "{to}: {}", said.text);

@@ -72,7 +72,7 @@ pub(in crate::demo) async fn train(session: &mut Session) -> Held<String> {
 
 /// The first cluster, then all others.
 fn two_stages(first: &str) -> Held<Train> {
-    let id = |id: &str| AssetId::new(id).or_else(|why| broken(why));
+    let id = |id: &str| AssetId::new(id).or_else(broken);
     let policy = AssetRef::to(id(&format!("policy/{RIDE}"))?);
     let stage = |name: &str, under: String| Stage {
         name: name.to_owned(),
