@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use testbed::testing::Background;
+use testbed::testing::{Background, Shell};
 
 use crate::{a_manifest_that_bakes_fast, shell};
 
@@ -15,88 +15,60 @@ train:
     - {name: all, targets: {under: job/}, policy: {$asset: policy/ride}}
 ";
 
+/// The last line of each cluster, before and after the change.
+const LAST: &str = "balancer_capacity: 16\n";
+const FLAGGED: &str = "balancer_capacity: 16\n    work_ms: 3\n";
+
 #[test]
 fn changes_and_trains_are_begun_followed_and_refused() {
     let town = shell();
     let (manifest, fast) = a_manifest_that_bakes_fast(&town);
-    let by_edits = fast.replacen(
-        "rollout:\n",
-        &format!("{SECTIONS}rollout:\n  update: edits\n"),
-        1,
-    );
+    let sections = format!("{SECTIONS}rollout:\n  update: edits\n");
+    let by_edits = fast.replacen("rollout:\n", &sections, 1);
     fs::write(&manifest, &by_edits).unwrap();
     let (plane, mut lines) = town.run();
     let _plane = Background(plane);
     assert!(lines.any(|line| line == "production matches shakespeare@1"));
     let reader = std::thread::spawn(move || lines.count());
     let _load = Background(town.load());
-    let text = || fs::read_to_string(&manifest).unwrap();
 
-    let begin = ["rollout", "begin", "slower", "--policy", "policy/ride"];
-    let with = |more: &[&'static str]| [&begin[..], more].concat();
-    town.until(&with(&["--on", "job/", "--set", "work_ms=3"]));
+    town.until(&of_jobs("slower", "work_ms=3"));
     town.does(&["rollout", "wait", "--of", "rollout/slower"]);
-    let edited = by_edits.replace(
-        "balancer_capacity: 16\n",
-        "balancer_capacity: 16\n    work_ms: 3\n",
-    );
+    let edited = by_edits.replace(LAST, FLAGGED);
+    let text = || fs::read_to_string(&manifest).unwrap();
     assert_eq!(text(), edited, "only the fields were added");
-    let shown = town.say(&["rollout", "status", "--once"]).text;
-    assert!(shown.contains("policy/ride"), "{shown}");
-
-    let refused = |arguments: &[&str], why: &str| {
-        let said = town.say(arguments);
-        assert!(
-            !said.good && said.text.contains(why),
-            "{arguments:?}: {}",
-            said.text
-        );
-    };
+    town.sees(&["rollout", "status", "--once"], "policy/ride");
+    refused(&town, &of_jobs("slower", "work_ms=4"), "`slower` was used");
+    refused(&town, &of_jobs("two", "version=2"), "expected a string");
     refused(
-        &with(&["--on", "job/", "--set", "work_ms=4"]),
-        "the name `slower` was used",
+        &town,
+        &of_jobs("x", "work_ms"),
+        "give a field, `=` and a value",
     );
-    refused(
-        &["rollout", "pause", "--of", "rollout/nothing"],
-        "rollout/nothing",
-    );
-    let number = [
-        "rollout",
-        "begin",
-        "two",
-        "--policy",
-        "policy/ride",
-        "--on",
-        "job/",
-        "--set",
-    ];
-    refused(&[&number[..], &["version=2"]].concat(), "version");
-    refused(
-        &[
-            "rollout",
-            "begin",
-            "x",
-            "--policy",
-            "policy/ride",
-            "--set",
-            "a",
-        ],
-        "=",
-    );
+    let nothing = ["rollout", "pause", "--of", "rollout/nothing"];
+    refused(&town, &nothing, "rollout/nothing");
     assert_eq!(text(), edited, "nothing was changed");
 
     town.does(&["train", "offer", "1.1", "--why", "a test"]);
-    refused(&["train", "offer", "1.1"], "1.1");
-    refused(&["train", "hold", "us"], "us");
-    while text().matches("version: \"1.1\"").count() + text().matches("version: '1.1'").count() < 2
-    {
-        std::thread::sleep(std::time::Duration::from_millis(100));
-    }
-    let shown = town.say(&["train"]).text;
-    assert!(
-        shown.contains("train: version") && shown.contains("1.1"),
-        "{shown}"
-    );
+    refused(&town, &["train", "offer", "1.1"], "1.1");
+    refused(&town, &["train", "hold", "us"], "us");
+    town.until(&["rollout", "wait", "--of", "rollout/train/all"]);
+    town.sees(&["train"], "all        has 1.1");
+    assert_eq!(text().matches("    version: ").count(), 2, "{}", text());
     town.does(&["down"]);
     reader.join().unwrap();
+}
+
+/// The command that begins a change of all jobs.
+fn of_jobs<'a>(name: &'a str, set: &'a str) -> [&'a str; 9] {
+    let [policy, jobs] = ["policy/ride", "job/"];
+    [
+        "rollout", "begin", name, "--policy", policy, "--on", jobs, "--set", set,
+    ]
+}
+
+fn refused(town: &Shell, arguments: &[&str], why: &str) {
+    let said = town.say(arguments);
+    let is_refused = !said.good && said.text.contains(why);
+    assert!(is_refused, "{arguments:?}: {}", said.text);
 }

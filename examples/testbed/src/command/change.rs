@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn value_is_json_or_else_text() {
-        let of = |text| field(text).map(|(name, value)| (name, value));
+        let of = field;
         assert_eq!(of("work_ms=3"), Ok(("work_ms".into(), json!(3))));
         assert_eq!(of("version=\"3\""), Ok(("version".into(), json!("3"))));
         assert_eq!(

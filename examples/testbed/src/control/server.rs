@@ -197,10 +197,7 @@ async fn tell(
             change,
             said,
         } => {
-            let change = present(&handle, &asset, change).await?;
-            let by = by(said)?;
-            let lifted = handle.override_check(&asset, change, &check, by, None);
-            lifted.await?;
+            override_check(&handle, &check, &asset, change, by(said)?).await?;
         }
         Word::OverrideGuard {
             guard,
@@ -235,6 +232,18 @@ async fn tell(
         Word::Stop => stop.now(),
     }
     Ok(Json(()))
+}
+
+async fn override_check(
+    handle: &Handle,
+    check: &str,
+    asset: &AssetId,
+    named: Option<Digest>,
+    by: By,
+) -> Result<(), Refused> {
+    let change = present(handle, asset, named).await?;
+    let lifted = handle.override_check(asset, change, check, by, None);
+    Ok(lifted.await?)
 }
 
 async fn acknowledge(handle: &Handle, asset: &AssetId, by: By) -> Result<(), Refused> {

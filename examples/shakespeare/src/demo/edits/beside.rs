@@ -7,7 +7,7 @@ use testbed::judge::{
     evidence, observe,
 };
 
-use super::{FLAGS, Session, Task, begin, by_edits, by_hand, moments, now, says, task, tasks};
+use super::{Session, Task, begin, by_edits, by_hand, flag_in, moments, says, task, tasks};
 use crate::{demo::steps::versions::BAD, model::POLICY};
 
 /// The number that the change sets, and the one that a person sets.
@@ -26,13 +26,7 @@ pub(in crate::demo) async fn beside(session: &mut Session) -> Held<String> {
     let place = session.town.place.clone();
     let mark = evidence::mark(&place)?;
     let (before, kills) = (session.manifest.clone(), moments(session));
-    let flag = format!("work_ms={FLAG}");
-    begin(session, "slower", &format!("policy/{FLAGS}"), &flag).await?;
-    until("the flag is in the first cluster", async || {
-        let there = now(session)?.clusters.get(first).and_then(|it| it.work_ms);
-        ensure(there == Some(FLAG), || format!("it is {there:?}"))
-    })
-    .await?;
+    flag_in(session, "slower", FLAG, first).await?;
     let earlier = session.excused_answers()?;
     session.excuse(BAD, first);
     begin(session, "version-3", POLICY, &format!("version={BAD:?}")).await?;

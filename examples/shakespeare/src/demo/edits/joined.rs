@@ -2,11 +2,11 @@
 
 use testbed::judge::{
     Held, Intent,
-    broken::{broken, ensure, until},
+    broken::{broken, ensure},
     evidence,
 };
 
-use super::{FLAGS, Session, begin, moments, now, says, task, tasks, text};
+use super::{Session, flag_in, moments, now, says, task, tasks, text};
 use crate::model::Cluster;
 
 /// The number that the change sets.
@@ -26,13 +26,7 @@ pub(in crate::demo) async fn joined(session: &mut Session) -> Held<String> {
         .clusters
         .get(&first)
         .and_then(|it| it.work_ms);
-    let flag = format!("work_ms={FLAG}");
-    begin(session, "slowest", &format!("policy/{FLAGS}"), &flag).await?;
-    until("the flag is in the first cluster", async || {
-        let there = now(session)?.clusters.get(&first).and_then(|it| it.work_ms);
-        ensure(there == Some(FLAG), || format!("it is {there:?}"))
-    })
-    .await?;
+    flag_in(session, "slowest", FLAG, &first).await?;
     session.manifest = now(session)?;
     let cluster = Cluster {
         replicas: 1,

@@ -82,6 +82,20 @@ async fn begin(session: &Session, name: &str, policy: &str, set: &str) -> Held {
     Ok(())
 }
 
+/// Begins a change of each cluster's flag, and waits until the manifest has it in this cluster.
+async fn flag_in(session: &Session, name: &str, flag: u32, cluster: &str) -> Held {
+    let policy = format!("policy/{FLAGS}");
+    begin(session, name, &policy, &format!("work_ms={flag}")).await?;
+    until("the flag is in the first cluster", async || {
+        let there = now(session)?
+            .clusters
+            .get(cluster)
+            .and_then(|it| it.work_ms);
+        ensure(there == Some(flag), || format!("it is {there:?}"))
+    })
+    .await
+}
+
 /// Returns one or two moments at which the control plane is killed.
 fn moments(session: &mut Session) -> Vec<u64> {
     let kills = 1 + session.dice.below(2);
