@@ -8,10 +8,7 @@ use plugin_sdk::By;
 use prodspec_model::AssetId;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    kernel::Refused,
-    record::{TEXT, cut},
-};
+use crate::record::{TEXT, cut};
 
 /// The name of the record; there is one per partition.
 pub(crate) const NAME: &str = "line";
@@ -38,13 +35,14 @@ impl StoppedLine {
     ///
     /// # Errors
     /// When there are more exceptions than a stop takes.
-    pub(crate) fn fit(mut self) -> Result<Self, Refused> {
+    pub(crate) fn fit(mut self) -> Result<Self, String> {
         cut(&mut self.by.who, TEXT);
         cut(&mut self.by.why, TEXT);
         let many = self.except.len();
         if many > EXCEPTIONS {
-            let why = format!("a stop of the line takes {EXCEPTIONS} exceptions, and not {many}");
-            return Err(Refused(why));
+            return Err(format!(
+                "a stop of the line takes {EXCEPTIONS} exceptions, and not {many}"
+            ));
         }
         Ok(self)
     }

@@ -200,7 +200,7 @@ impl<R: Runtime> Groups<R> {
         line: Option<StoppedLine>,
         reply: Reply<Result<(), Refused>>,
     ) {
-        let line = match line.map(StoppedLine::fit).transpose() {
+        let line = match line.map(StoppedLine::fit).transpose().map_err(Refused) {
             Ok(line) => line,
             Err(refused) => return drop(reply.send(Err(refused))),
         };

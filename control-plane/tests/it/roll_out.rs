@@ -123,11 +123,11 @@ pub(crate) struct World {
     pub(crate) dir: tempfile::TempDir,
     pub(crate) store: Gate,
     pub(crate) production: Production,
-    /// For how long health remembers what it has seen.
+    /// For how long health remembers sick services.
     pub(crate) window: Duration,
 }
 
-/// Finds services of size 30 to 39 sick, by what was seen of them within a window of time, as monitoring does.
+/// Finds services of size 30 to 39 sick, by their sizes within a window of time, as monitoring does.
 struct Seen {
     production: Production,
     window: Duration,

@@ -27,6 +27,9 @@ const PART: Duration = Duration::from_secs(300);
 /// The session of this demo, which edits the manifest of the service.
 type Session = judge::Session<Manifest>;
 
+/// The defective version.
+const BAD: &str = "3";
+
 /// The clusters. There are three, so that a rollout has further stages after the canary.
 const CLUSTERS: [&str; 3] = ["eu", "in", "us"];
 

@@ -41,7 +41,7 @@ pub enum Command {
     },
     /// Show the trains: versions on their way through stages. Or give one a command.
     Train {
-        /// What to do. Without it: `status`.
+        /// The command. Without it: `status`.
         #[command(subcommand)]
         verb: Option<train::Verb>,
     },

@@ -187,10 +187,7 @@ async fn tell(
             asset,
             change,
             said,
-        } => {
-            let change = present(&handle, &asset, change).await?;
-            handle.approve(&asset, change, by(said)?, None).await?;
-        }
+        } => approve(&handle, &asset, change, by(said)?).await?,
         Word::OverrideCheck {
             check,
             asset,
@@ -218,8 +215,8 @@ async fn tell(
         Word::Resume { asset, said } => resume(&handle, asset, by(said)?).await?,
         Word::RollOut { change, said } => drop(handle.roll_out(&change, by(said)?).await?),
         Word::Rollout { of, command, said } => {
-            let rollout = of.unwrap_or(policy);
-            handle.tell_rollout(&rollout, command, by(said)?).await?;
+            let of = of.unwrap_or(policy);
+            handle.tell_rollout(&of, command, by(said)?).await?;
         }
         Word::Train { of, command, said } => {
             handle.trains().command(&of, command, by(said)?).await?;
@@ -232,6 +229,16 @@ async fn tell(
         Word::Stop => stop.now(),
     }
     Ok(Json(()))
+}
+
+async fn approve(
+    handle: &Handle,
+    asset: &AssetId,
+    named: Option<Digest>,
+    by: By,
+) -> Result<(), Refused> {
+    let change = present(handle, asset, named).await?;
+    Ok(handle.approve(asset, change, by, None).await?)
 }
 
 async fn override_check(

@@ -7,8 +7,8 @@ use testbed::judge::{
     evidence, observe,
 };
 
-use super::{Session, Task, begin, by_edits, by_hand, flag_in, moments, says, task, tasks};
-use crate::{demo::steps::versions::BAD, model::POLICY};
+use super::{BAD, Session, Task, begin, by_edits, by_hand, flag_in, moments, says, task, tasks};
+use crate::model::POLICY;
 
 /// The number that the change sets, and the one that a person sets.
 const FLAG: u32 = 3;

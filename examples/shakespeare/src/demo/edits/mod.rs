@@ -17,7 +17,7 @@ use testbed::{
     manifest::source,
 };
 
-use super::Session;
+use super::{BAD, Session};
 use crate::model::{Canary, Manifest, POLICY, Rollout, SOURCE};
 
 /// The policy of flags, which bakes longer than that of versions.
@@ -77,8 +77,8 @@ async fn updated_by(session: &Session, way: &str) -> Held {
 /// Begins a change of each cluster's job.
 async fn begin(session: &Session, name: &str, policy: &str, set: &str) -> Held {
     let words = ["rollout", "begin", name, "--policy", policy];
-    let what = ["--set", set, "--on", "job/", "--why", "a test"];
-    session.town.command(&[&words[..], &what].concat()).await?;
+    let rest = ["--set", set, "--on", "job/", "--why", "a test"];
+    session.town.command(&[&words[..], &rest].concat()).await?;
     Ok(())
 }
 
@@ -119,7 +119,7 @@ fn text(session: &Session) -> Held<String> {
     Ok(fs::read_to_string(session.town.place.manifest())?)
 }
 
-/// Reads the manifest as it is now, with what the control plane has edited.
+/// Reads the manifest as it is now, with the edits of the control plane.
 fn now(session: &Session) -> Held<Manifest> {
     let file = source(YamlFile::new(SOURCE));
     let reading = file.parse(text(session)?.as_bytes()).or_else(broken)?;
@@ -140,7 +140,7 @@ fn says(session: &Session, wanted: &str) -> Held {
 /// A version and the flags of a cluster's tasks.
 type Task = (String, Vec<String>);
 
-/// Returns what each change of a cluster's job since `mark` has set, in order of time.
+/// Returns the tasks that each change of a cluster's job since `mark` has set, in order of time.
 fn tasks(session: &Session, mark: &Mark, cluster: &str) -> Held<Vec<(u64, Task)>> {
     let asked = evidence::asked(&session.town.place, mark)?.into_iter();
     let of_job =

@@ -6,7 +6,7 @@ mod policy;
 mod promoted;
 mod removal;
 mod resize;
-pub(super) mod versions;
+mod versions;
 
 use testbed::judge::{
     Dice, Held, play,
@@ -14,7 +14,7 @@ use testbed::judge::{
 };
 
 use super::{
-    Manifest, Session,
+    BAD, Manifest, Session,
     edits::{beside, joined, train},
     workflows::{edited, fresh, noticed, poison, seasons, slots},
 };

@@ -14,10 +14,8 @@ use testbed::{
     production::{GLOBAL_CELL, api::By},
 };
 
-use super::Session;
+use super::{BAD, Session};
 
-/// The defective version.
-pub(in crate::demo) const BAD: &str = "3";
 /// Longer than it takes until a rollout begins.
 const SOME_TIME: Duration = Duration::from_secs(3);
 
