@@ -233,6 +233,11 @@ fn every_problem_is_found_with_its_place() {
             "manifest.yaml#0:6:10: version: invalid type: integer `1`, expected a string",
         ),
         (
+            "rollout:",
+            "policies: {slow: {update: edits}}\nrollout:",
+            "policies.slow.update: the clusters are updated as the section `rollout` says",
+        ),
+        (
             "owner:",
             "onwer:",
             "manifest.yaml#0:5:1: onwer: unknown field",

@@ -106,6 +106,11 @@ impl Shakespeare<'_> {
         )?;
         for (name, policy) in &self.manifest.policies {
             let at = format!("policies.{name}");
+            if !policy.update.is_pins() {
+                let why = "the clusters are updated as the section `rollout` says: set it there";
+                let at = format!("{at}.update");
+                out.problem(self.document.problem_at(&at, why));
+            }
             self.policy(id("policy", name)?, &at, policy, out)?;
         }
         if let Some(train) = &self.manifest.train {
