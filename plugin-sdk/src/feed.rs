@@ -9,7 +9,7 @@ use std::{
 use futures::{FutureExt, Stream, StreamExt, future::BoxFuture, stream::BoxStream};
 use prodspec_model::{AssetId, Incarnation};
 
-use crate::{FencingToken, Mono, Observation, Standing, observe};
+use crate::{Cause, Delay, FencingToken, Mono, Observation, Standing, observe};
 
 /// Tells engines that are attached beside an ownership of a partition what they need to act under it. The enforcer's handle
 /// implements it.
@@ -44,6 +44,23 @@ pub trait Enforcement: Send + Sync + 'static {
     fn observe(&self, asset: &AssetId) -> BoxFuture<'static, Result<Observation, observe::Error>> {
         let why = format!("{asset} cannot be looked at here");
         futures::future::ready(Err(observe::Error::failed(why))).boxed()
+    }
+
+    /// Asks the checks about pushes of `assets` to their contents at `at`, for `cause`, before their pins move there. Each
+    /// asset is compared with production first. Nothing is pushed or claimed, and only admission counts: a delay that is
+    /// gone when the push is due delays nothing.
+    ///
+    /// Returns the delays of each asset that would wait. It includes assets that earlier questions about `at` for `cause`
+    /// have found, as long as their delays are not due to be looked at again; they are not compared and checked anew. An
+    /// asset that cannot be compared is not delayed. By default nothing is.
+    fn would_wait(
+        &self,
+        at: &Incarnation,
+        assets: Vec<AssetId>,
+        cause: Cause,
+    ) -> BoxFuture<'static, Vec<(AssetId, Vec<Delay>)>> {
+        let _ = (at, assets, cause);
+        futures::future::ready(Vec::new()).boxed()
     }
 
     /// A callee has refused a call because it has seen the token `seen`, which is not smaller than that of this ownership:

@@ -72,8 +72,8 @@ pub use reader::IncarnationReader;
 pub use rollout::RolloutId;
 pub use run::{Cause, Causes, FencingToken, Run, Stamp};
 pub use select::{
-    Census, Direction, Domains, Progress, SelectRequest, Selection, Tally, Target, TargetList,
-    TargetSelection, Until, Wait,
+    Census, ChecksAhead, Direction, Domains, Progress, SelectRequest, Selection, Tally, Target,
+    TargetList, TargetSelection, Until, Wait,
 };
 pub use source::{Delta, Reading, SourceOfTruth, Update};
 pub use standing::{Relation, Standing, SyncState};

@@ -51,6 +51,11 @@ impl IncarnationReader {
         self.incarnation.as_ref().map(Incarnation::id)
     }
 
+    /// The incarnation that is read, as a whole. `None`: see [`IncarnationReader::incarnation`].
+    pub fn bound_to(&self) -> Option<&Incarnation> {
+        self.incarnation.as_ref()
+    }
+
     /// The asset with this id. `None`: the incarnation does not contain it.
     pub fn get(&self, id: &AssetId) -> Option<Asset> {
         self.incarnation.as_ref()?.asset(id)

@@ -1,6 +1,7 @@
 //! Target selection: decides which targets of a rollout may be updated now. It is stateless: the request contains
 //! everything that the decision depends on.
 
+mod ahead;
 mod census;
 mod domains;
 mod list;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{error::BoxError, health::Health, reader::IncarnationReader, rollout::RolloutId};
 
+pub use ahead::ChecksAhead;
 pub use census::{Census, Tally};
 pub use domains::Domains;
 pub use list::TargetList;
@@ -122,7 +124,8 @@ pub struct SelectRequest {
     /// An operator promoted the rollout: all targets that had settled by then may pass their gate, that is all with a
     /// [`Target::order`] up to this number. `None`: the rollout was not promoted.
     pub promoted: Option<u64>,
-    /// Targets that must not be selected now, by index in ascending order: another change bakes in their domains.
+    /// Targets that must not be selected now, by index in ascending order: another change bakes in their domains, or
+    /// checks would delay their pushes.
     #[serde(default)]
     pub not_now: Vec<u32>,
     /// Wall-clock time of the request.
@@ -130,6 +133,9 @@ pub struct SelectRequest {
     /// Reads assets of `to`. Not serialized.
     #[serde(skip)]
     pub reader: IncarnationReader,
+    /// Asks the checks about targets before they are selected. Not serialized.
+    #[serde(skip)]
+    pub checks: ChecksAhead,
 }
 
 impl SelectRequest {
@@ -155,6 +161,7 @@ impl SelectRequest {
             not_now: Vec::new(),
             now,
             reader: IncarnationReader::default(),
+            checks: ChecksAhead::default(),
         }
     }
 
@@ -280,6 +287,13 @@ pub enum Until {
     Healthy {
         /// End of the bake, wall-clock time.
         since: Timestamp,
+    },
+    /// The checks delay pushes of the targets no longer. They are asked again at the time `again`.
+    Checks {
+        /// Wall-clock time at which the checks are asked again.
+        again: Timestamp,
+        /// Wall-clock time at which the delays end, if their end is known.
+        ends: Option<Timestamp>,
     },
     /// The policy changes, or an operator gives a command.
     Person,

@@ -135,7 +135,7 @@ impl Kernel {
 
     /// R7: splits the delays of a verdict into those that an override skips and those that remain. An override skips
     /// one named check for exactly this change.
-    fn overridden(
+    pub(super) fn overridden(
         &self,
         now: Now,
         asset: &AssetId,
@@ -366,7 +366,7 @@ fn is_of_capacity(claim: &Claim, provider: &AssetId) -> bool {
 }
 
 /// Returns the delay for a check stack that failed or timed out.
-pub(super) fn failed_check(now: Now, why: String) -> Verdict {
+pub(crate) fn failed_check(now: Now, why: String) -> Verdict {
     let recheck = Recheck::After(Duration::from_secs(10));
     Verdict::delay(now.wall, Delay::new(why, recheck).check(FAILED))
 }

@@ -11,7 +11,7 @@ use prodspec_model::{
 use super::{
     Kernel,
     branch::Branch,
-    event::{Call, CheckCall, Effects, Target},
+    event::{Call, Effects, Target},
     state::{attempt::Phase, numbers::AttemptNo, slot::flag},
 };
 use crate::bug::Bug;
@@ -30,11 +30,6 @@ impl Kernel {
             return;
         };
         let reached = self.table.slot(slot).has(flag::REACHED);
-        let brought = match reached {
-            true => Vec::new(),
-            false => self.edges.brought(&asset),
-        };
-        let renamed = self.renamed_ids(&asset);
         let Some(attempt) = self.attempts.at_mut(at) else {
             return;
         };
@@ -58,27 +53,21 @@ impl Kernel {
             at,
             attempt.generation,
         );
-        out.calls.push(Call::Check(CheckCall {
-            target: Target {
-                run,
-                fence: run.n,
-                plugin: entry.kind,
-                asset,
-                incarnation: attempt.incarnation.clone(),
-            },
-            change,
-            observed: attempt.observed.clone(),
-            cause: attempt.cause,
-            edges: self.edges.shared(),
-            latest: self.table.latest().clone(),
-            brought,
-            renamed,
-        }));
+        let target = Target {
+            run,
+            fence: run.n,
+            plugin: entry.kind,
+            asset,
+            incarnation: attempt.incarnation.clone(),
+        };
+        let (observed, cause) = (attempt.observed.clone(), attempt.cause);
+        let call = self.check_call(target, change, observed, cause, reached);
+        out.calls.push(Call::Check(call));
     }
 
     /// Returns the present ids of the providers that an asset names by old ids, and its own id if it was renamed, each by
     /// the old one.
-    fn renamed_ids(&self, asset: &Asset) -> BTreeMap<AssetId, AssetId> {
+    pub(super) fn renamed_ids(&self, asset: &Asset) -> BTreeMap<AssetId, AssetId> {
         let id = asset.id();
         let kept = self.edges.of(&id);
         let edges = DependsOn::edges_of(asset).into_iter().chain(kept);

@@ -95,6 +95,17 @@ impl fmt::Display for Waiting {
     }
 }
 
+/// A push that does not exist: a rollout has asked the checks about it before it moves the pin.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Prospective {
+    /// The incarnation to which the rollout would move the pin.
+    pub incarnation: IncarnationNo,
+    /// The change that the push would make.
+    pub change: Change,
+    /// The delays of the checks against it.
+    pub delays: Vec<Delay>,
+}
+
 /// The explanation of one asset's current state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
@@ -116,6 +127,9 @@ pub struct Explanation {
     pub change: Option<Change>,
     /// The reason why the asset waits. `None`: it does not wait.
     pub waiting: Option<Waiting>,
+    /// A push that would wait, for which a rollout does not move the pin. `None`: no rollout has found one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ahead: Option<Prospective>,
     /// The latest time of the next diff. `None`: the asset does not wait for a time.
     pub next_look: Option<Timestamp>,
     /// Number of consecutive failures of diffs and pushes of the asset.
@@ -156,6 +170,11 @@ impl Kernel {
                 .map(|wait| self.waiting(slot, wait))
                 .or_else(|| self.waits_for_plugin(slot))
                 .or_else(|| self.queued_for(now, slot)),
+            ahead: self.ahead.of(id).map(|push| Prospective {
+                incarnation: push.at,
+                change: (*push.change).clone(),
+                delays: self.delays_ahead(now, id, push, &[]),
+            }),
             next_look: it.and_then(|it| it.wakes).map(|at| wall_at(now, at)),
             failures: it.map_or(0, |it| it.failures),
             interventions: {

@@ -4,6 +4,7 @@
 //! the steps of an asset. `admission` is the one place where a push is admitted.
 
 mod admission;
+mod ahead;
 mod branch;
 mod check;
 mod clock;
@@ -52,9 +53,10 @@ use control_plane_store::records::MovedRecord;
 use plugin_sdk::{FencingToken, Now};
 use prodspec_model::Incarnation;
 
+pub(crate) use admission::failed_check;
 pub(crate) use early::before_intent;
 pub use event::{Call, CheckCall, Effects, Event, News, PushCall, Record, Target};
-pub use explain::{AssetStatus, Explanation, OTHERS, Waiting};
+pub use explain::{AssetStatus, Explanation, OTHERS, Prospective, Waiting};
 pub use prospect::{Outcome, Prospect};
 #[cfg(test)]
 pub(crate) use standing::STANDINGS;
@@ -72,9 +74,10 @@ pub use {
 
 use crate::config::{Config, TypeConfig};
 use state::{
-    attempt::Attempts, census::Census, edges::Edges, followed::Followed, holds::Holds,
-    ledger::Ledger, observations::Observations, ownership::Ownership, people::People, pins::Pins,
-    registered::RegisteredType, schedule::Schedule, settle_waits::SettleWaits, table::Table,
+    ahead::Ahead, attempt::Attempts, census::Census, edges::Edges, followed::Followed,
+    holds::Holds, ledger::Ledger, observations::Observations, ownership::Ownership, people::People,
+    pins::Pins, registered::RegisteredType, schedule::Schedule, settle_waits::SettleWaits,
+    table::Table,
 };
 
 /// Decides for one partition what is diffed, checked and pushed, and when.
@@ -94,6 +97,7 @@ pub struct Kernel {
     settle_waits: SettleWaits,
     followed: Followed,
     people: People,
+    ahead: Ahead,
     census: Census,
     /// Renamed assets that took over from their old ids and have not settled since.
     moved: BTreeMap<SlotNo, MovedRecord>,
@@ -163,6 +167,7 @@ impl Kernel {
             settle_waits: SettleWaits::default(),
             followed: Followed::default(),
             people: People::default(),
+            ahead: Ahead::default(),
             census: Census::default(),
             moved: BTreeMap::new(),
             ledger: Ledger::new(now.mono),

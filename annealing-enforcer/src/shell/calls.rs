@@ -13,7 +13,7 @@ use control_plane_store::limit;
 use futures::future::{AbortHandle, Abortable, BoxFuture};
 use plugin_sdk::{
     AssetIntent, AssetPlugin, Blobs, CheckRequest, Diff, DiffRequest, FencingToken, Mono, Now,
-    PushRequest, Pushed, Run, plugin,
+    PushRequest, Pushed, Run, Verdict, plugin,
     service::{Checks, Stack},
 };
 use prodspec_model::{Asset, Incarnation, PartitionId};
@@ -169,7 +169,7 @@ impl<R: Runtime> Calls<R> {
         DiffRequest::new(intent, self.token, run)
     }
 
-    fn intent(&self, incarnation: Incarnation, asset: Asset) -> AssetIntent {
+    pub(super) fn intent(&self, incarnation: Incarnation, asset: Asset) -> AssetIntent {
         AssetIntent::new(incarnation, asset).with_blobs(self.contents.clone())
     }
 
@@ -184,49 +184,44 @@ impl<R: Runtime> Calls<R> {
     }
 
     fn check(&mut self, now: Now, check: CheckCall) -> Option<Event> {
-        let CheckCall {
-            target:
-                Target {
-                    run,
-                    asset,
-                    incarnation,
-                    ..
-                },
-            change,
-            observed,
-            cause,
-            edges,
-            latest,
-            brought,
-            renamed,
-        } = check;
+        let run = check.target.run;
         if let Some(why) = self.blocked.refuses(None) {
             let answer = Err(why);
             return Some(Event::CheckDone { run, answer });
         }
-        let named = Named::of(None, "check", &asset);
-        let view = View {
-            kernel: self.events.clone(),
-            at: incarnation.clone(),
-            latest,
-            edges,
-            brought,
-            renamed,
-        };
-        let intent = self.intent(incarnation, asset);
-        let request = CheckRequest::new(intent, change, observed, now)
-            .cause(cause)
-            .view(Arc::new(view));
-        let checks = self.checks.clone();
+        let named = Named::of(None, "check", &check.target.asset);
+        let checked = self.checked(now, check);
         let answer = async move {
-            let answer = catch_panic_in(checks.call(request)).await;
-            let answer = answer.unwrap_or_else(|_| Err("a check panicked".into()));
-            Event::CheckDone {
-                run,
-                answer: answer.map_err(|error| format!("the checks failed: {error}")),
-            }
+            let answer = checked.await;
+            Event::CheckDone { run, answer }
         };
         self.start(run, Box::pin(answer), named, false)
+    }
+
+    /// Runs the checks. A panic of one is an error, too.
+    pub(super) fn checked(
+        &self,
+        now: Now,
+        check: CheckCall,
+    ) -> impl Future<Output = Result<Verdict, String>> + Send + use<R> {
+        let view = View {
+            kernel: self.events.clone(),
+            at: check.target.incarnation.clone(),
+            latest: check.latest,
+            edges: check.edges,
+            brought: check.brought,
+            renamed: check.renamed,
+        };
+        let intent = self.intent(check.target.incarnation, check.target.asset);
+        let request = CheckRequest::new(intent, check.change, check.observed, now)
+            .cause(check.cause)
+            .view(Arc::new(view));
+        let checks = self.checks.clone();
+        async move {
+            let answer = catch_panic_in(checks.call(request)).await;
+            let answer = answer.unwrap_or_else(|_| Err("a check panicked".into()));
+            answer.map_err(|error| format!("the checks failed: {error}"))
+        }
     }
 
     /// Runs a call in a task beside the loop. If `in_place`, it is polled once here first, and its answer is returned

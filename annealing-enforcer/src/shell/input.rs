@@ -4,16 +4,18 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
+    sync::Arc,
 };
 
 use control_plane_store::Write;
 use futures::channel::{mpsc::UnboundedSender, oneshot};
 use plugin_sdk::{
-    Actuation, By, FeedItem, FencingToken, Follow, Observation, Pin, Shared, Usage, observe,
+    Actuation, By, Cause, Change, Delay, FeedItem, FencingToken, Follow, Observation, Observed,
+    Pin, Shared, Usage, Verdict, observe,
 };
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
-use crate::kernel::{Branch, Command, Event, Explanation, Interventions, Status};
+use crate::kernel::{Branch, Command, Event, Explanation, Interventions, Status, Target};
 
 /// One input of the shell. Inputs with a reply are answered through it; a dropped reply means no answer.
 pub(crate) enum Input {
@@ -30,6 +32,12 @@ pub(crate) enum Input {
         but: AssetId,
         reply: oneshot::Sender<Usage>,
     },
+    /// A rollout asks about pushes that would follow if pins moved.
+    Ahead(Box<Ahead>),
+    /// An asset of an [`Input::Ahead`] differs from production.
+    Differing(Box<Differing>),
+    /// An asset of an [`Input::Ahead`] was compared and, if it differs, checked.
+    Foreseen(Box<Foreseen>),
     Status(oneshot::Sender<Status>),
     Interventions(oneshot::Sender<Interventions>),
     Branches(oneshot::Sender<BTreeMap<Branch, u64>>),
@@ -92,6 +100,7 @@ impl Input {
                 reply.is_canceled()
             }
             Self::Wait(_, reply) => reply.is_canceled(),
+            Self::Ahead(asked) => asked.reply.is_canceled(),
             _ => false,
         }
     }
@@ -127,6 +136,36 @@ pub(crate) enum Refused {
 pub(crate) struct Retiring {
     pub(crate) old: BTreeSet<IncarnationNo>,
     pub(crate) reply: oneshot::Sender<BTreeSet<IncarnationNo>>,
+}
+
+/// The question whether pushes of `assets` to their contents at `at` would wait. The reply names those that would.
+#[derive(Debug)]
+pub(crate) struct Ahead {
+    pub(crate) at: Incarnation,
+    pub(crate) assets: Vec<AssetId>,
+    pub(crate) cause: Cause,
+    pub(crate) reply: oneshot::Sender<Vec<(AssetId, Vec<Delay>)>>,
+}
+
+/// A push that does not exist, for the checks.
+#[derive(Debug)]
+pub(crate) struct Differing {
+    /// Number of the question.
+    pub(crate) question: u64,
+    pub(crate) cause: Cause,
+    pub(crate) target: Target,
+    pub(crate) change: Arc<Change>,
+    pub(crate) observed: Observed,
+}
+
+/// What plugin and checks have said about one asset of a question.
+#[derive(Debug)]
+pub(crate) struct Foreseen {
+    /// Number of the question.
+    pub(crate) question: u64,
+    pub(crate) asset: AssetId,
+    /// The change with the verdict on it. `None`: no push is known to follow.
+    pub(crate) found: Option<(Arc<Change>, Verdict)>,
 }
 
 impl Refused {

@@ -3,6 +3,7 @@
 
 mod acquire;
 mod actuation;
+mod ahead;
 mod askers;
 mod attached;
 mod beside;

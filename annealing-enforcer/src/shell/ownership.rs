@@ -11,6 +11,7 @@ use futures::{
 use plugin_sdk::{Diff, FencingToken, Mono, Now, Run, plugin};
 
 use super::{
+    ahead::{self, Foresight},
     askers::Askers,
     attached::Attached,
     beside::Beside,
@@ -65,6 +66,7 @@ pub(super) struct Ownership<R> {
     pub(super) telemetry: telemetry::Telemetry,
     pub(super) records: UnboundedSender<Vec<Entry>>,
     pub(super) askers: Askers,
+    pub(super) foresight: Foresight,
     pub(super) settling: Settling,
     pub(super) alarm: Option<(Mono, BoxFuture<'static, ()>)>,
     /// Writes to put before the kernel's next records, in the same step of the journal.
@@ -98,6 +100,7 @@ impl<R: Runtime> Ownership<R> {
             calls,
             records,
             askers: Askers::default(),
+            foresight: Foresight::default(),
             settling: Settling::default(),
             alarm: None,
             ahead: Vec::new(),
@@ -207,12 +210,18 @@ impl<R: Runtime> Ownership<R> {
                 let asked = self.askers.usage(shared, but, reply);
                 self.step(asked);
             }
+            Input::Differing(found) => ahead::check(&self.kernel, &self.calls, *found),
+            Input::Foreseen(found) => {
+                let now = self.runtime.now();
+                self.foresight.found(&mut self.kernel, now, *found);
+            }
             // An owner obeys a command although its caller has given up: the caller cannot know whether it did.
             Input::Tell(command, reply) => self.tell(*command, reply),
             // The caller has given up, and may have asked another process since: the input is not processed.
             given_up if given_up.is_given_up() => {}
             // The caller may have gone.
             Input::Clear(_, reply) => drop(reply.send(Err(Refused::nothing_stopped()))),
+            Input::Ahead(asked) => self.foresight.ask(&mut self.kernel, &self.calls, *asked),
             Input::Pin(asset, pin, reply) => self.pin(asset, pin, reply),
             Input::Actuate(step, reply) => self.actuate(*step, reply),
             Input::Retire(retiring) => self.retire(retiring),

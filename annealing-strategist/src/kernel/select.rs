@@ -211,6 +211,10 @@ impl Kernel {
                     let at = clock.when(now, time);
                     live.selecting.look_at(at);
                 }
+                Until::Checks { again, .. } => {
+                    let at = clock.when(now, again);
+                    live.selecting.look_at(at);
+                }
                 // A check since then found nothing newer, so that another one at once is useless.
                 Until::Healthy { since } if live.judging.is_newer(since) => {
                     let at = clock.when(now, since);

@@ -65,6 +65,7 @@ impl Kernel {
 fn should_get_on(live: &Live, now: jiff::Timestamp) -> bool {
     let waits = |until: &Until| match until {
         Until::Time(time) => *time > now,
+        Until::Checks { ends, .. } => ends.is_some_and(|time| time > now),
         Until::Person => true,
         _ => false,
     };

@@ -8,6 +8,7 @@
 //! | [`BakeLayer`] | everything; delays the end until all targets are baked | to cautious requests |
 //! | [`MaxUnavailableLayer`] | as many targets as each failure domain can miss | always |
 //! | [`MaxInFlightLayer`] | a limited number of targets at once | always |
+//! | [`AskChecks`] | the targets whose pushes no check would delay | to cautious requests |
 //! | [`HoldLayer`] | nothing | always, except during a rollback |
 //!
 //! Each layer can be built with fixed settings or with [`by_policy`](PolicyLayer::by_policy). The latter reads its
@@ -18,6 +19,7 @@
 //! All layers are stateless: the selection follows from the targets, the policy, health and the time. A stage is over
 //! when its [`gate`] is open.
 
+mod ask_checks;
 mod bake;
 mod canary;
 mod domains;
@@ -35,6 +37,7 @@ mod unavailable;
 mod valid;
 mod waves;
 
+pub use ask_checks::{AskChecks, AskedChecks};
 pub use bake::{Bake, BakeLayer};
 pub use canary::{Canary, CanaryLayer};
 pub use domains::{OneDomainAtATime, OneDomainAtATimeLayer};

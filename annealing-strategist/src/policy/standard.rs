@@ -7,7 +7,7 @@ use plugin_sdk::{
 use tower::ServiceBuilder;
 
 use super::{
-    BakeLayer, CanaryLayer, HoldLayer, MaxInFlightLayer, MaxUnavailableLayer,
+    AskChecks, BakeLayer, CanaryLayer, HoldLayer, MaxInFlightLayer, MaxUnavailableLayer,
     OneDomainAtATimeLayer, WavesLayer,
 };
 
@@ -38,6 +38,8 @@ pub fn standard_over(
     stages: impl StackService<SelectRequest, Selection>,
 ) -> impl StackService<SelectRequest, Selection> {
     ServiceBuilder::new()
+        // The checks are asked about those targets only that would be selected.
+        .layer(AskChecks)
         // A hold is an operator's command and overrides all other layers.
         .layer(HoldLayer::by_policy())
         // Limits take from the front of the selection that the stages offer. Beneath a stage they could spend all

@@ -3,10 +3,24 @@
 use std::sync::Arc;
 
 use control_plane_runtime::Runtime;
-use plugin_sdk::{BoxError, Mono, with_causes};
+use control_plane_store::Write;
+use plugin_sdk::{Actuator, BoxError, Cause, ChecksAhead, Mono, with_causes};
 
 use super::Strategist;
 use crate::kernel::{Call, Event};
+
+/// Lets a selection ask the checks of `enforcement` about pushes to the rollout's incarnation.
+pub(super) fn asks_checks(call: &mut Call, enforcement: &Arc<dyn Actuator<Write = Write>>) {
+    let Call::Select(_, request) = call else {
+        return;
+    };
+    let Some(to) = request.reader.bound_to().cloned() else {
+        return;
+    };
+    let enforcement = enforcement.clone();
+    request.checks =
+        ChecksAhead::new(move |assets| enforcement.would_wait(&to, assets, Cause::Intent));
+}
 
 /// Makes a call. A panic and a missed deadline are answers, too.
 pub(super) async fn answer<R: Runtime>(strategist: &Arc<Strategist<R>>, call: Call) -> Event {

@@ -39,7 +39,7 @@ use crate::{
     line::StoppedLine,
     record::By,
 };
-use calls::answer;
+use calls::{answer, asks_checks};
 use groups::Groups;
 use steps::{Steps, Work};
 
@@ -131,13 +131,13 @@ impl<R: Runtime> Attached<R> {
         task_failure.0.set(None);
         let (work, steps) = mpsc::unbounded();
         let rewrites = remembered.rewrites.clone();
-        let stepping = Steps::new(&strategist, actuator, steps, rewrites).run();
+        let stepping = Steps::new(&strategist, actuator.clone(), steps, rewrites).run();
         let mut stepping = Box::pin(stepping).fuse();
         let mut beside = Session::new(
             strategist,
             work,
             sender,
-            edits,
+            (actuator, edits),
             (latest, pins),
             &remembered.heads,
         );
@@ -196,6 +196,8 @@ struct Session<R> {
     groups: Groups<R>,
     work: UnboundedSender<Work>,
     sender: UnboundedSender<Input>,
+    /// Enforcement of the ownership, whose checks selections ask.
+    actuator: Arc<dyn Actuator<Write = Write>>,
     edits: Option<Arc<dyn Edits>>,
     /// Takes the ends of waits for production.
     ends: SettleEnds,
@@ -206,7 +208,7 @@ impl<R: Runtime> Session<R> {
         strategist: Arc<Strategist<R>>,
         work: UnboundedSender<Work>,
         sender: UnboundedSender<Input>,
-        edits: Option<Arc<dyn Edits>>,
+        (actuator, edits): (Arc<dyn Actuator<Write = Write>>, Option<Arc<dyn Edits>>),
         (latest, pins): (Incarnation, Vec<(AssetId, Standing)>),
         heads: &Heads,
     ) -> Self {
@@ -222,6 +224,7 @@ impl<R: Runtime> Session<R> {
             groups,
             work,
             sender,
+            actuator,
             edits,
             ends,
         }
@@ -351,7 +354,11 @@ impl<R: Runtime> Session<R> {
     }
 
     /// Makes a call of a kernel. Its answer, or that it came too late, returns as an input.
-    fn call(&self, policy: AssetId, call: Call) {
+    fn call(&self, policy: AssetId, mut call: Call) {
+        // The content that a change brings is known only once its field is edited.
+        if !self.groups.changes.has(&policy) {
+            asks_checks(&mut call, &self.actuator);
+        }
         let (strategist, sender) = (self.strategist.clone(), self.sender.clone());
         let task = async move {
             let event = answer(&strategist, call).await;

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod answers;
+mod asked_first;
 mod bridges;
 mod budget;
 mod builder;

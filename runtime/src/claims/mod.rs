@@ -26,7 +26,7 @@
 mod amounts;
 mod rates;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use plugin_sdk::{Claim, Key, Mono, Quota};
 
@@ -81,18 +81,42 @@ impl<H: Ord + Clone> Claims<H> {
         self.waiting.len()
     }
 
-    /// Checks whether `holder` can have `claim` now. A claim that `holder` already holds counts as free.
-    fn free(&self, holder: &H, claim: &Claim, now: Mono) -> Result<(), Taken> {
+    /// Checks whether `holder` can have `claim` now, if the `others` had theirs too. A claim that `holder` already holds
+    /// counts as free.
+    fn free(
+        &self,
+        holder: &H,
+        claim: &Claim,
+        others: &[(H, &[Claim])],
+        now: Mono,
+    ) -> Result<(), Taken> {
+        let beside = |key: &Key| {
+            let others = others.iter().filter(|(other, _)| other != holder);
+            let all = others.flat_map(|(other, claims)| claims.iter().map(move |it| (other, it)));
+            all.filter(|(_, claim)| claim.key() == key)
+                .collect::<Vec<_>>()
+        };
         let others = |key: &Key| {
-            self.held.get(key).map_or(0, |holders| {
-                holders.keys().filter(|other| *other != holder).count() as u32
-            })
+            let held = self.held.get(key).into_iter().flat_map(BTreeMap::keys);
+            let all = held.chain(beside(key).into_iter().map(|(other, _)| other));
+            let others: BTreeSet<&H> = all.filter(|other| *other != holder).collect();
+            others.len() as u32
+        };
+        let with_others = |key: &Key, units: u64| {
+            let units_of = |(_, claim): (&H, &Claim)| match claim {
+                Claim::Amount { units, .. } => *units,
+                _ => 0,
+            };
+            let beside = beside(key).into_iter().map(units_of);
+            beside.fold(units, u64::saturating_add)
         };
         match claim {
             Claim::Exclusive(key) if others(key) > 0 => Err(Taken::Held(key.clone())),
             Claim::AtMost(key, most) if others(key) >= *most => Err(Taken::Held(key.clone())),
             Claim::Amount { key, units, limit }
-                if !self.amounts.fits(holder, key, *units, *limit) =>
+                if !self
+                    .amounts
+                    .fits(holder, key, with_others(key, *units), *limit) =>
             {
                 Err(Taken::Held(key.clone()))
             }
@@ -118,14 +142,28 @@ impl<H: Ord + Clone> Claims<H> {
         }
     }
 
+    /// Checks whether `holder` could take all of `claims` now, if the `others` took theirs before it. Nothing is taken.
+    ///
+    /// # Errors
+    /// The first claim that would not be free.
+    pub fn fits(
+        &self,
+        holder: &H,
+        claims: &[Claim],
+        others: &[(H, &[Claim])],
+        now: Mono,
+    ) -> Result<(), Taken> {
+        claims
+            .iter()
+            .try_for_each(|claim| self.free(holder, claim, others, now))
+    }
+
     /// Takes all of `claims` for `holder`, or none.
     ///
     /// # Errors
     /// The first claim that is not free. Nothing was taken.
     pub fn take(&mut self, holder: &H, claims: &[Claim], now: Mono) -> Result<(), Taken> {
-        claims
-            .iter()
-            .try_for_each(|claim| self.free(holder, claim, now))?;
+        self.fits(holder, claims, &[], now)?;
         self.rates.forget(holder);
         for claim in claims {
             if let Claim::Rate(key, quota) = claim {
@@ -195,6 +233,26 @@ impl<H: Ord + Clone> Claims<H> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn claims_that_others_would_take_first_are_not_free() {
+        let mut claims = Claims::default();
+        let amount = |units| Claim::Amount {
+            key: Key::from("disk"),
+            units,
+            limit: 10,
+        };
+        let two = [Claim::AtMost(Key::from("eu"), 2), amount(4)];
+        let others = [("a", &two[..]), ("b", &two[..])];
+        assert_eq!(claims.fits(&"c", &two, &others[..1], Mono(0)), Ok(()));
+        let taken = claims.fits(&"c", &two, &others, Mono(0));
+        assert_eq!(taken, Err(Taken::Held("eu".into())));
+        let taken = claims.fits(&"c", &two[1..], &others, Mono(0));
+        assert_eq!(taken, Err(Taken::Held("disk".into())));
+        assert_eq!(claims.take(&"a", &two, Mono(0)), Ok(()));
+        let again = claims.fits(&"c", &two[..1], &others[..1], Mono(0));
+        assert_eq!(again, Ok(()), "`a` counts once");
+    }
 
     #[test]
     fn r9_all_claims_or_none() {

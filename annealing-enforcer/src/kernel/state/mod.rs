@@ -1,5 +1,6 @@
 //! The data of the kernel. Each type owns one piece of it, with its invariants; transitions are outside, in `kernel`.
 
+pub(super) mod ahead;
 pub(super) mod attempt;
 pub(super) mod breaker;
 pub(super) mod census;

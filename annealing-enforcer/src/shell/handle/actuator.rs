@@ -9,14 +9,18 @@ use futures::{
     future::BoxFuture,
 };
 use plugin_sdk::{
-    Actuation, Actuator, BoxError, Enforcement, Feed, FencingToken, Observation, Pin, observe,
+    Actuation, Actuator, BoxError, Cause, Delay, Enforcement, Feed, FencingToken, Observation, Pin,
+    observe,
 };
 use prodspec_model::{AssetId, Incarnation};
 
 use super::Handle;
 use crate::{
     kernel::Event,
-    shell::{error::AskError, input::Input},
+    shell::{
+        error::AskError,
+        input::{Ahead, Input},
+    },
 };
 
 impl<R: Runtime> Handle<R> {
@@ -58,6 +62,23 @@ impl<R: Runtime> Enforcement for Handle<R> {
             // The feed of an enforcer that has ended has ended, too.
             let _ = inputs.unbounded_send(Input::Follow(no, what));
         })
+    }
+
+    fn would_wait(
+        &self,
+        at: &Incarnation,
+        assets: Vec<AssetId>,
+        cause: Cause,
+    ) -> BoxFuture<'static, Vec<(AssetId, Vec<Delay>)>> {
+        let (reply, answer) = oneshot::channel();
+        // An enforcer that has ended drops the question, and nothing of the ownership moves any more.
+        let _ = self.inputs.unbounded_send(Input::Ahead(Box::new(Ahead {
+            at: at.clone(),
+            assets,
+            cause,
+            reply,
+        })));
+        answer.map(Result::unwrap_or_default).boxed()
     }
 
     fn fenced(&self, seen: FencingToken) {

@@ -137,6 +137,7 @@ mod tests {
             trigger: control_plane_store::records::Trigger::Asked,
             change: None,
             waiting: Some(waiting),
+            ahead: None,
             next_look: None,
             failures: 0,
             interventions: Interventions::default(),

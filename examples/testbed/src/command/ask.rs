@@ -4,7 +4,7 @@ use control_plane::{
     AsIntended, Explained, GroupStatus, enforcer,
     enforcer::{
         Named,
-        kernel::{Explanation, Waiting},
+        kernel::{Explanation, Prospective, Waiting},
     },
     generation::{Refusal, SealOverride},
     model::AssetId,
@@ -251,6 +251,9 @@ fn show_whole(explained: &Explained) {
                 ));
             }
         }
+        if let Some(ahead) = &link.ahead {
+            say_all(not_moved(ahead));
+        }
         show_interventions(link);
         if let Some(rollout) = rollouts.get(&link.asset) {
             say_all(governed(rollout));
@@ -283,6 +286,15 @@ fn show_whole(explained: &Explained) {
         let words = decision.allowed_by.iter();
         say_all(words.map(|word| format!("    {}", used(word))));
     }
+}
+
+/// Returns lines about a push that would wait, for which a rollout does not move the asset.
+fn not_moved(ahead: &Prospective) -> Vec<String> {
+    let (no, change) = (ahead.incarnation, &ahead.change);
+    let first = format!("  not moved to @{no}: change {} would wait", change.digest);
+    let delays = ahead.delays.iter();
+    let delays = delays.map(|delay| format!("    {}: {}", delay.check, delay.reason));
+    std::iter::once(first).chain(delays).collect()
 }
 
 /// Prints the commands of operators that apply to an asset.

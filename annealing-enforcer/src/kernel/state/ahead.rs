@@ -1,0 +1,100 @@
+//! Pushes that do not exist yet and would wait: rollouts have asked about them before they move pins.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use plugin_sdk::{Cause, Change, Delay, Mono, Now, Recheck, Verdict};
+use prodspec_model::{AssetId, IncarnationNo};
+
+/// Time after which checks are asked again although their delay is said to last longer: policies and contents may have
+/// changed.
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// Time after which checks are asked again that wait for another asset, or that only claim.
+const SHORTEST: Duration = Duration::from_secs(5);
+
+/// The assets whose pushes would wait, as the checks said last.
+#[derive(Debug, Default)]
+pub(in crate::kernel) struct Ahead(BTreeMap<AssetId, PushAhead>);
+
+/// A push that would follow if the pin of its asset moved.
+#[derive(Debug)]
+pub(in crate::kernel) struct PushAhead {
+    pub at: IncarnationNo,
+    pub cause: Cause,
+    pub change: Arc<Change>,
+    pub verdict: Verdict,
+    /// The time until which the verdict counts for selections.
+    until: Mono,
+}
+
+impl Ahead {
+    /// Whether a verdict on such a push counts still.
+    pub(in crate::kernel) fn knows(
+        &self,
+        now: Mono,
+        asset: &AssetId,
+        at: IncarnationNo,
+        cause: Cause,
+    ) -> bool {
+        let known = self.0.get(asset);
+        known.is_some_and(|it| now < it.until && it.is_about(at, cause))
+    }
+
+    /// Takes in a verdict.
+    pub(in crate::kernel) fn note(
+        &mut self,
+        now: Now,
+        asset: AssetId,
+        (at, cause): (IncarnationNo, Cause),
+        change: Arc<Change>,
+        verdict: Verdict,
+    ) {
+        let push = PushAhead {
+            at,
+            cause,
+            change,
+            until: now.mono + lasts(now, &verdict),
+            verdict,
+        };
+        self.0.insert(asset, push);
+    }
+
+    /// Forgets the verdicts that count no more.
+    pub(in crate::kernel) fn expire(&mut self, now: Mono) {
+        self.0.retain(|_, it| now < it.until);
+    }
+
+    pub(in crate::kernel) fn forget(&mut self, asset: &AssetId) {
+        self.0.remove(asset);
+    }
+
+    pub(in crate::kernel) fn of(&self, asset: &AssetId) -> Option<&PushAhead> {
+        self.0.get(asset)
+    }
+
+    /// The pushes to an incarnation for a cause.
+    pub(in crate::kernel) fn about(
+        &self,
+        at: IncarnationNo,
+        cause: Cause,
+    ) -> impl Iterator<Item = (&AssetId, &PushAhead)> {
+        self.0.iter().filter(move |(_, it)| it.is_about(at, cause))
+    }
+}
+
+impl PushAhead {
+    fn is_about(&self, at: IncarnationNo, cause: Cause) -> bool {
+        (self.at, self.cause) == (at, cause)
+    }
+}
+
+/// The time for which a verdict counts for selections.
+fn lasts(now: Now, verdict: &Verdict) -> Duration {
+    let of = |delay: &Delay| match &delay.recheck {
+        Recheck::At(time) => Duration::try_from(time.duration_since(now.wall)).unwrap_or_default(),
+        Recheck::After(time) => *time,
+        _ => SHORTEST,
+    };
+    let shortest = verdict.delays.iter().map(of).min();
+    shortest.unwrap_or(SHORTEST).clamp(SHORTEST, LONGEST)
+}

@@ -1,0 +1,228 @@
+//! A rollout asks the checks before it moves a pin: what they would delay fills no room.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use control_plane::{
+    prelude::*,
+    runtime::{Runtime, TokioRuntime},
+};
+use plugin_sdk::{Claim, Key, Until};
+
+use crate::{
+    rollouts::{manifest, of_size, passes, until},
+    world::{LONG, Production, Running, Text, ann, id, plane},
+};
+
+/// A check that delays the listed assets, and counts its questions.
+#[derive(Clone, Default)]
+struct Frozen(Arc<Mutex<Freeze>>);
+
+#[derive(Default)]
+struct Freeze {
+    assets: BTreeSet<AssetId>,
+    /// The end of the delays, if it is known.
+    until: Option<Timestamp>,
+    /// Whether pushes exclude each other.
+    exclusive: bool,
+    asked: usize,
+}
+
+impl Frozen {
+    fn set(&self, set: impl FnOnce(&mut Freeze)) {
+        set(&mut self.0.lock().unwrap());
+    }
+
+    fn asked(&self) -> usize {
+        self.0.lock().unwrap().asked
+    }
+}
+
+#[async_trait]
+impl CheckPlugin for Frozen {
+    fn info(&self) -> CheckInfo {
+        CheckInfo::new("freeze")
+    }
+
+    async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError> {
+        let mut freeze = self.0.lock().unwrap();
+        freeze.asked += 1;
+        let mut verdict = request.proceed();
+        if freeze.assets.contains(request.asset_id()) {
+            let again = freeze.until.map(Recheck::At);
+            let again = again.unwrap_or(Recheck::After(Duration::from_secs(30)));
+            verdict = Verdict::delay(request.now, Delay::new("the region is frozen", again));
+        }
+        if freeze.exclusive {
+            verdict.claims.push(Claim::Exclusive(Key::from("one")));
+        }
+        Ok(verdict)
+    }
+}
+
+fn build(text: &Text, production: &Production, frozen: &Frozen) -> Running {
+    let frozen = CheckLayer::new(frozen.clone());
+    let plane = plane(production)
+        .checks(|base| {
+            ServiceBuilder::new()
+                .layer(DependencySolverLayer::standard())
+                .layer(frozen)
+                .service(base)
+        })
+        .store(MemoryStore::new())
+        .source(text.clone())
+        .validators(validators::standard());
+    Running::start(plane.build().unwrap())
+}
+
+/// A control plane with four services of size 1 under `policy`, after their first turnup.
+async fn at_rest(policy: &str) -> (Text, Production, Frozen, Running) {
+    let text = Text::new(&manifest(1, policy, 1));
+    let (production, frozen) = (Production::default(), Frozen::default());
+    let running = build(&text, &production, &frozen);
+    running.handle.settle(LONG).await.unwrap();
+    (text, production, frozen, running)
+}
+
+async fn waits(running: &Running) -> Vec<(String, Until)> {
+    let views = running.handle.rollouts().await.unwrap();
+    let waits = views[0].waits.iter();
+    waits.map(|wait| (wait.why.clone(), wait.until)).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn r18_what_a_check_would_delay_fills_no_room() {
+    let policy = "{max_in_flight: 1}";
+    let (text, production, frozen, running) = at_rest(policy).await;
+    frozen.set(|it| it.assets = [id("a"), id("b")].into());
+    text.edit(&manifest(2, policy, 1));
+    until(&running, "the others are updated", || {
+        of_size(&production, 2) == 2
+    })
+    .await;
+    passes(Duration::from_secs(10)).await;
+    assert_eq!(
+        (production.size("a"), production.size("b")),
+        (Some(1), Some(1))
+    );
+    let views = running.handle.rollouts().await.unwrap();
+    let moving = |it: &&plugin_sdk::Target| it.is_under_way();
+    assert_eq!(
+        views[0].targets.iter().filter(moving).count(),
+        0,
+        "no pin has moved"
+    );
+    let (why, wait) = waits(&running).await.remove(0);
+    assert_eq!(why, "`a`, `b`: freeze: the region is frozen");
+    assert!(matches!(wait, Until::Checks { ends: None, .. }), "{wait:?}");
+
+    frozen.set(|it| it.assets.clear());
+    until(&running, "all are updated", || of_size(&production, 2) == 4).await;
+    running.handle.settle(LONG).await.unwrap();
+    assert_eq!(waits(&running).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn r7_an_override_of_a_push_that_does_not_exist_lets_its_target_move() {
+    let policy = "{max_in_flight: 1}";
+    let (text, production, frozen, running) = at_rest(policy).await;
+    let end = TokioRuntime::current().now().wall + Duration::from_secs(24 * 3600);
+    frozen.set(|it| {
+        it.assets = [id("a"), id("b")].into();
+        it.until = Some(end);
+    });
+    text.edit(&manifest(2, policy, 1));
+    until(&running, "the others are updated", || {
+        of_size(&production, 2) == 2
+    })
+    .await;
+    passes(Duration::from_secs(10)).await;
+    let (_, wait) = waits(&running).await.remove(0);
+    assert!(
+        matches!(wait, Until::Checks { ends: Some(at), .. } if at == end),
+        "{wait:?}"
+    );
+
+    let explained = running.handle.explain(&id("a")).await.unwrap();
+    let ahead = explained.enforced().unwrap().chain[0]
+        .ahead
+        .clone()
+        .unwrap();
+    assert_eq!(ahead.delays[0].reason, "the region is frozen");
+    let (handle, change) = (&running.handle, ahead.change.digest);
+    let a = id("a");
+    let lifted = handle.override_check(&a, change, "freeze", ann(), None);
+    lifted.await.unwrap();
+    until(&running, "`a` is updated", || {
+        production.size("a") == Some(2)
+    })
+    .await;
+    assert_eq!(production.size("b"), Some(1));
+    assert_eq!(
+        handle.interventions().await.unwrap().overrides,
+        [],
+        "it is used up"
+    );
+
+    // A long delay is neither asked about at each look, nor flagged as a rollout that makes no progress.
+    let asked = frozen.asked();
+    passes(Duration::from_secs(3600)).await;
+    assert!(
+        frozen.asked() - asked <= 13,
+        "{} questions",
+        frozen.asked() - asked
+    );
+    let views = handle.rollouts().await.unwrap();
+    let rollout = views[0].rollout.clone().unwrap();
+    assert!(
+        rollout.state == control_plane::strategist::State::Running,
+        "{rollout:?}"
+    );
+    assert_eq!(views[0].awaits_person, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn r9_a_claim_is_compared_and_not_taken_by_a_selection() {
+    let policy = "{max_in_flight: 4}";
+    let (text, production, frozen, running) = at_rest(policy).await;
+    frozen.set(|it| it.exclusive = true);
+    production.state().hangs = true;
+    text.edit(&manifest(2, policy, 1));
+    until(&running, "one is pushed", || production.pushes() > 5).await;
+    passes(Duration::from_secs(20)).await;
+    let views = running.handle.rollouts().await.unwrap();
+    let moving = |it: &&plugin_sdk::Target| it.is_under_way();
+    assert_eq!(views[0].targets.iter().filter(moving).count(), 1);
+    let said = waits(&running).await;
+    assert!(
+        said.iter().any(|(why, _)| why.contains("`one` is taken")),
+        "{said:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn r6_the_way_back_moves_pins_whatever_checks_say() {
+    let policy = "{max_in_flight: 2, domains: []}";
+    let (text, production, frozen, running) = at_rest(policy).await;
+    frozen.set(|it| it.assets = [id("c"), id("d")].into());
+    text.edit(&manifest(2, policy, 1));
+    until(&running, "two are updated", || of_size(&production, 2) == 2).await;
+    frozen.set(|it| it.assets = ["a", "b", "c", "d"].map(id).into());
+    let back = control_plane::strategist::Command::RollBack;
+    let slow = id("slow");
+    let told = running.handle.tell_rollout(&slow, back, ann());
+    told.await.unwrap();
+    passes(Duration::from_secs(5)).await;
+    let views = running.handle.rollouts().await.unwrap();
+    assert_eq!(
+        (views[0].counts.waiting, views[0].counts.in_flight),
+        (0, 2),
+        "{views:?}"
+    );
+    assert_eq!(of_size(&production, 2), 2, "the pushes wait");
+    frozen.set(|it| it.assets.clear());
+    until(&running, "all are back", || of_size(&production, 1) == 4).await;
+}
