@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use plugin_sdk::{Cause, Change, Claim, Delay, Mono, Now, Observed, Recheck, Run, Verdict};
-use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo};
+use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo, addons::Moved};
 
 use super::{
     Kernel,
@@ -44,12 +44,16 @@ impl Kernel {
         self.ahead.note(now, asset, of, change, verdict);
     }
 
-    /// The asset at `at` as the object of a diff, if a plugin enforces it and no push of it runs.
+    /// The asset at `at` as the object of a diff, if a plugin enforces it, no push of it runs, and it was
+    /// not renamed.
     pub(crate) fn target_ahead(&self, at: &Incarnation, id: &AssetId) -> Option<Target> {
         let asset = at.asset(id)?;
         let plugin = self.kind_of(asset.type_str())?;
         let slot = self.table.find(id.as_str());
-        if slot.is_some_and(|slot| self.table.slot(slot).in_flight()) {
+        let in_flight = slot.is_some_and(|slot| self.table.slot(slot).in_flight());
+        // R49: its resource still has the old id, so nothing can be compared with it.
+        let old = Moved::source_of(&asset).and_then(|from| self.table.find(from.as_str()));
+        if in_flight || old.is_some_and(|old| self.stands_for_resource(old)) {
             return None;
         }
         Some(Target {

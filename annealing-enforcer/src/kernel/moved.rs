@@ -58,7 +58,7 @@ impl Kernel {
     }
 
     /// Whether an asset that is not in the newest incarnation may have a resource in production.
-    fn stands_for_resource(&self, old: SlotNo) -> bool {
+    pub(super) fn stands_for_resource(&self, old: SlotNo) -> bool {
         let entry = self.table.slot(old);
         entry.location.is_none()
             && (entry.has(flag::ORPHAN | flag::THERE)
