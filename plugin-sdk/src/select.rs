@@ -288,9 +288,9 @@ pub enum Until {
         /// End of the bake, wall-clock time.
         since: Timestamp,
     },
-    /// The checks delay pushes of the targets no longer. They are asked again at the time `again`.
+    /// The checks delay pushes of the targets no longer. They run again at the time `again`.
     Checks {
-        /// Wall-clock time at which the checks are asked again.
+        /// Wall-clock time at which the checks run again.
         again: Timestamp,
         /// Wall-clock time at which the delays end, if their end is known.
         ends: Option<Timestamp>,

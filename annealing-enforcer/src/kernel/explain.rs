@@ -95,7 +95,7 @@ impl fmt::Display for Waiting {
     }
 }
 
-/// A push that does not exist: a rollout has asked the checks about it before it moves the pin.
+/// A push that does not exist: a rollout lets the checks judge it before it moves the pin.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Prospective {
     /// The incarnation to which the rollout would move the pin.

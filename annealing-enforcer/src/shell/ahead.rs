@@ -34,27 +34,32 @@ struct Question {
 
 impl Foresight {
     /// Begins to answer a question. One about assets that are known to wait is answered at once.
-    pub(super) fn ask<R: Runtime>(&mut self, kernel: &mut Kernel, calls: &Calls<R>, asked: Ahead) {
+    pub(super) fn ask<R: Runtime>(
+        &mut self,
+        kernel: &mut Kernel,
+        calls: &Calls<R>,
+        question: Ahead,
+    ) {
         let now = calls.runtime.now();
         self.last += 1;
-        let (no, of) = (self.last, (asked.at.no(), asked.cause));
-        let assets = kernel.ask_ahead(now.mono, of, asked.assets);
+        let (no, of) = (self.last, (question.at.no(), question.cause));
+        let assets = kernel.ask_ahead(now.mono, of, question.assets);
         let looks = assets.iter().filter(|asset| {
-            let asked_of = (no, asked.cause);
-            look(kernel, calls, asked_of, &asked.at, asset)
+            let part_of = (no, question.cause);
+            look(kernel, calls, part_of, &question.at, asset)
         });
         let left = looks.count();
-        let question = Question {
+        let open = Question {
             at: of.0,
             cause: of.1,
             left,
-            reply: asked.reply,
+            reply: question.reply,
         };
-        self.open.insert(no, question);
+        self.open.insert(no, open);
         self.answer(kernel, now, no);
     }
 
-    /// Takes in what the plugin and the checks have found about one asset.
+    /// Takes in the findings of the plugin and the checks about one asset.
     pub(super) fn found(&mut self, kernel: &mut Kernel, now: Now, found: Foreseen) {
         let Some(question) = self.open.get_mut(&found.question) else {
             return;

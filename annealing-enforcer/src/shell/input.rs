@@ -100,7 +100,7 @@ impl Input {
                 reply.is_canceled()
             }
             Self::Wait(_, reply) => reply.is_canceled(),
-            Self::Ahead(asked) => asked.reply.is_canceled(),
+            Self::Ahead(question) => question.reply.is_canceled(),
             _ => false,
         }
     }
@@ -158,7 +158,7 @@ pub(crate) struct Differing {
     pub(crate) observed: Observed,
 }
 
-/// What plugin and checks have said about one asset of a question.
+/// The findings of the plugin and the checks about one asset of a question.
 #[derive(Debug)]
 pub(crate) struct Foreseen {
     /// Number of the question.

@@ -210,18 +210,13 @@ impl<R: Runtime> Ownership<R> {
                 let asked = self.askers.usage(shared, but, reply);
                 self.step(asked);
             }
-            Input::Differing(found) => ahead::check(&self.kernel, &self.calls, *found),
-            Input::Foreseen(found) => {
-                let now = self.runtime.now();
-                self.foresight.found(&mut self.kernel, now, *found);
-            }
             // An owner obeys a command although its caller has given up: the caller cannot know whether it did.
             Input::Tell(command, reply) => self.tell(*command, reply),
             // The caller has given up, and may have asked another process since: the input is not processed.
             given_up if given_up.is_given_up() => {}
             // The caller may have gone.
             Input::Clear(_, reply) => drop(reply.send(Err(Refused::nothing_stopped()))),
-            Input::Ahead(asked) => self.foresight.ask(&mut self.kernel, &self.calls, *asked),
+            Input::Ahead(_) | Input::Differing(_) | Input::Foreseen(_) => self.foresee(input),
             Input::Pin(asset, pin, reply) => self.pin(asset, pin, reply),
             Input::Actuate(step, reply) => self.actuate(*step, reply),
             Input::Retire(retiring) => self.retire(retiring),
@@ -254,6 +249,21 @@ impl<R: Runtime> Ownership<R> {
             Input::Stopped(why) => return Some(Err(Error::Stopped(why))),
         }
         self.violated()
+    }
+
+    /// Processes an input about pushes that would follow if pins moved.
+    fn foresee(&mut self, input: Input) {
+        match input {
+            Input::Ahead(question) => {
+                self.foresight.ask(&mut self.kernel, &self.calls, *question);
+            }
+            Input::Differing(found) => ahead::check(&self.kernel, &self.calls, *found),
+            Input::Foreseen(found) => {
+                let now = self.runtime.now();
+                self.foresight.found(&mut self.kernel, now, *found);
+            }
+            _ => {}
+        }
     }
 
     /// Detects a token that the store gave out twice because it was restored: a provider fences the newest call of an

@@ -16,20 +16,21 @@ use prodspec_model::AssetId;
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Maximum number of targets that the checks are asked about in one selection. The others take their turn in the next.
+/// Maximum number of targets whose pushes the checks judge in one selection. The others take their turn in the next.
 const MOST: usize = 64;
 
 /// Maximum number of different delays that a selection shows, and of assets that each of them names.
 const SHOWN: usize = 4;
 
-/// The checks are asked again after this time even if a delay is said to last longer: an operator may have overridden it.
+/// The checks run again after this time even if a delay lasts longer: an operator may have overridden it.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// Asks the checks about the targets that the layers beneath select, and leaves out those whose pushes would wait: what
-/// checks delay fills no room of a canary, wave or limit. Put it around all other layers.
+/// Asks the checks about the targets that the layers beneath select, and leaves out those whose pushes would wait: a
+/// target that checks delay fills no room of a canary, wave or limit. Put it around all other layers.
 ///
-/// It applies to cautious requests whose [`checks`](SelectRequest::checks) can be asked. A wait for another target of the
-/// rollout delays nothing, since that target moves too. The way back and emergencies move at once, and their pushes wait.
+/// It applies to cautious requests that have [`checks`](SelectRequest::checks). A wait for another asset delays
+/// nothing: if that is a target it moves too, and if not, the rollout has to show it. The way back and emergencies move at
+/// once, and their pushes wait.
 ///
 /// ```
 /// use annealing_strategist::policy::{AskChecks, MaxInFlightLayer};
@@ -71,24 +72,24 @@ impl<S: StackService<SelectRequest, Selection>> Service<SelectRequest> for Asked
                 return beneath.select(request).await;
             }
             let known = request.checks.would_wait(Vec::new()).await;
-            let mut asked = Asked::default();
-            asked.note(&request, known);
-            asked.choose(&beneath, request).await
+            let mut verdicts = Verdicts::default();
+            verdicts.note(&request, known);
+            verdicts.choose(&beneath, request).await
         })
     }
 }
 
-/// What the checks have said in one selection.
+/// The verdicts of the checks in one selection.
 #[derive(Default)]
-struct Asked {
+struct Verdicts {
     /// The targets that would wait, by index, with their delays.
     wait: BTreeMap<u32, Vec<Delay>>,
     /// The targets that would not wait.
     free: BTreeSet<u32>,
 }
 
-impl Asked {
-    /// Selects and asks until all selected targets are known not to wait, or enough targets were asked about.
+impl Verdicts {
+    /// Selects and asks until all selected targets are known not to wait, or the checks have judged enough targets.
     async fn choose(
         mut self,
         beneath: &impl TargetSelection,
@@ -127,11 +128,8 @@ impl Asked {
         };
         for (asset, mut delays) in waiting {
             let Some(of) = place(&asset) else { continue };
-            // R19: an asset that the checks of a selected target wait for is selected too.
-            delays.retain(|delay| match &delay.recheck {
-                Recheck::WhenSettled(other) => place(other).is_none(),
-                _ => true,
-            });
+            // R19: it may be a target too, or one that the rollout has to name beside those that wait for it.
+            delays.retain(|delay| !matches!(delay.recheck, Recheck::WhenSettled(_)));
             if !delays.is_empty() {
                 self.free.remove(&(of as u32));
                 self.wait.insert(of as u32, delays);
@@ -139,26 +137,26 @@ impl Asked {
         }
     }
 
-    /// Keeps the targets that would not wait, and says what the others wait for. `unasked`: number of those selected targets
-    /// that there was no room to ask about.
-    fn narrow(&self, request: &SelectRequest, selection: Selection, unasked: usize) -> Selection {
+    /// Keeps the targets that would not wait, and names the waits of the others. `more`: number of those selected targets
+    /// that the checks have not judged yet.
+    fn narrow(&self, request: &SelectRequest, selection: Selection, more: usize) -> Selection {
         let now = request.now;
         let mut selection = selection.narrowed(|place| self.free.contains(&place));
         for (why, (places, ends)) in self.reasons(request).into_iter().take(SHOWN) {
             let named = places.iter().take(SHOWN);
             let named = named.filter_map(|place| request.targets.get(*place as usize));
             let named: Vec<String> = named.map(|target| format!("`{}`", target.asset)).collect();
-            let more = match places.len() - named.len() {
+            let others = match places.len() - named.len() {
                 0 => String::new(),
-                more => format!(" and {more} more"),
+                others => format!(" and {others} more"),
             };
             let again = ends.unwrap_or(Timestamp::MAX).min(now + AGAIN);
             let again = again.max(now + Duration::from_secs(1));
             let until = Until::Checks { again, ends };
-            selection = selection.waiting(format!("{}{more}: {why}", named.join(", ")), until);
+            selection = selection.waiting(format!("{}{others}: {why}", named.join(", ")), until);
         }
-        if unasked > 0 {
-            let why = format!("the checks are asked about {unasked} more targets");
+        if more > 0 {
+            let why = format!("the checks judge {more} more targets next");
             selection = selection.waiting(why, Until::Time(now));
         }
         selection

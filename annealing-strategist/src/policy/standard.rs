@@ -38,7 +38,7 @@ pub fn standard_over(
     stages: impl StackService<SelectRequest, Selection>,
 ) -> impl StackService<SelectRequest, Selection> {
     ServiceBuilder::new()
-        // The checks are asked about those targets only that would be selected.
+        // The checks judge only those targets that would be selected.
         .layer(AskChecks)
         // A hold is an operator's command and overrides all other layers.
         .layer(HoldLayer::by_policy())

@@ -14,6 +14,7 @@ mod operation;
 mod preview;
 mod queue;
 mod regenerate;
+mod rollout;
 mod select;
 mod snapshot;
 mod solver;
@@ -34,7 +35,7 @@ pub(crate) const OURS: &str = "ours";
 /// Name on the command line that stands for every scenario.
 pub(crate) const ALL: &str = "all";
 
-static SCENARIOS: [&Scenario; 24] = [
+static SCENARIOS: [&Scenario; 25] = [
     &enforce_burst::SCENARIO,
     &idle::SCENARIO,
     &event_latency::SCENARIO,
@@ -42,6 +43,7 @@ static SCENARIOS: [&Scenario; 24] = [
     &snapshot::SCENARIO,
     &select::SCENARIO,
     &preview::SCENARIO,
+    &rollout::SCENARIO,
     &solver::SCENARIO,
     &generate::SCENARIO,
     &regenerate::SCENARIO,

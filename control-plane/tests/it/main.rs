@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod answers;
-mod asked_first;
 mod bridges;
 mod budget;
 mod builder;
+mod checks_first;
 mod edits;
 mod explained;
 mod gate;

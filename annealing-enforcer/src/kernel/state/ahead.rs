@@ -1,18 +1,18 @@
-//! Pushes that do not exist yet and would wait: rollouts have asked about them before they move pins.
+//! Pushes that do not exist yet and would wait: rollouts let the checks judge them before they move pins.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use plugin_sdk::{Cause, Change, Delay, Mono, Now, Recheck, Verdict};
 use prodspec_model::{AssetId, IncarnationNo};
 
-/// Time after which checks are asked again although their delay is said to last longer: policies and contents may have
+/// Time after which the checks run again although their delay lasts longer: policies and contents may have
 /// changed.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// Time after which checks are asked again that wait for another asset, or that only claim.
+/// Time after which checks run again that wait for another asset, or that only claim.
 const SHORTEST: Duration = Duration::from_secs(5);
 
-/// The assets whose pushes would wait, as the checks said last.
+/// The assets whose pushes would wait, by the last verdicts.
 #[derive(Debug, Default)]
 pub(in crate::kernel) struct Ahead(BTreeMap<AssetId, PushAhead>);
 

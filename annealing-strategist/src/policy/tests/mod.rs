@@ -1,5 +1,6 @@
 //! Tests of selection by policies. Each file has one topic; the requests that several of them need are here.
 
+mod ask_checks;
 mod gates;
 mod laws;
 mod layers;

@@ -12,7 +12,7 @@ use plugin_sdk::Cause;
 use super::{Call, Pinned};
 use crate::{
     executor::Instant,
-    intent::Kind,
+    intent::{Bad, Kind},
     production::{Content, Lie},
     world::State,
 };
@@ -199,7 +199,9 @@ impl State {
     fn follow(&mut self, at: usize, wanted: Option<u64>, calm_since: Instant) {
         let now = self.now;
         let resource = &self.production.resources[at];
-        let is = |content: &Content| Some(content.mark) == wanted;
+        // The plugin finds content that never settles different for ever, so its owner never knows it as settled.
+        let is =
+            |content: &Content| Some(content.mark) == wanted && content.bad != Bad::NeverSettles;
         let there = resource.content.filter(is);
         let steady = there.filter(|_| resource.applying.is_none() && resource.sent.is_empty());
         let Some(content) = steady else { return };

@@ -1,4 +1,4 @@
-//! A rollout asks the checks before it moves a pin: what they would delay fills no room.
+//! A rollout asks the checks before it moves a pin: a target that they would delay fills no room.
 
 use std::{
     collections::BTreeSet,
@@ -17,7 +17,7 @@ use crate::{
     world::{LONG, Production, Running, Text, ann, id, plane},
 };
 
-/// A check that delays the listed assets, and counts its questions.
+/// A check that delays the listed assets, and counts its runs.
 #[derive(Clone, Default)]
 struct Frozen(Arc<Mutex<Freeze>>);
 
@@ -28,7 +28,7 @@ struct Freeze {
     until: Option<Timestamp>,
     /// Whether pushes exclude each other.
     exclusive: bool,
-    asked: usize,
+    runs: usize,
 }
 
 impl Frozen {
@@ -36,8 +36,8 @@ impl Frozen {
         set(&mut self.0.lock().unwrap());
     }
 
-    fn asked(&self) -> usize {
-        self.0.lock().unwrap().asked
+    fn runs(&self) -> usize {
+        self.0.lock().unwrap().runs
     }
 }
 
@@ -49,7 +49,7 @@ impl CheckPlugin for Frozen {
 
     async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError> {
         let mut freeze = self.0.lock().unwrap();
-        freeze.asked += 1;
+        freeze.runs += 1;
         let mut verdict = request.proceed();
         if freeze.assets.contains(request.asset_id()) {
             let again = freeze.until.map(Recheck::At);
@@ -167,13 +167,13 @@ async fn r7_an_override_of_a_push_that_does_not_exist_lets_its_target_move() {
         "it is used up"
     );
 
-    // A long delay is neither asked about at each look, nor flagged as a rollout that makes no progress.
-    let asked = frozen.asked();
+    // A long delay neither runs the checks at each look, nor flagged as a rollout that makes no progress.
+    let before = frozen.runs();
     passes(Duration::from_secs(3600)).await;
     assert!(
-        frozen.asked() - asked <= 13,
-        "{} questions",
-        frozen.asked() - asked
+        frozen.runs() - before <= 13,
+        "{} runs",
+        frozen.runs() - before
     );
     let views = handle.rollouts().await.unwrap();
     let rollout = views[0].rollout.clone().unwrap();
@@ -196,10 +196,10 @@ async fn r9_a_claim_is_compared_and_not_taken_by_a_selection() {
     let views = running.handle.rollouts().await.unwrap();
     let moving = |it: &&plugin_sdk::Target| it.is_under_way();
     assert_eq!(views[0].targets.iter().filter(moving).count(), 1);
-    let said = waits(&running).await;
+    let waits = waits(&running).await;
     assert!(
-        said.iter().any(|(why, _)| why.contains("`one` is taken")),
-        "{said:?}"
+        waits.iter().any(|(why, _)| why.contains("`one` is taken")),
+        "{waits:?}"
     );
 }
 
@@ -213,8 +213,8 @@ async fn r6_the_way_back_moves_pins_whatever_checks_say() {
     frozen.set(|it| it.assets = ["a", "b", "c", "d"].map(id).into());
     let back = control_plane::strategist::Command::RollBack;
     let slow = id("slow");
-    let told = running.handle.tell_rollout(&slow, back, ann());
-    told.await.unwrap();
+    let sent = running.handle.tell_rollout(&slow, back, ann());
+    sent.await.unwrap();
     passes(Duration::from_secs(5)).await;
     let views = running.handle.rollouts().await.unwrap();
     assert_eq!(
