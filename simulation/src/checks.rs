@@ -138,10 +138,10 @@ impl Gate {
         let said = Said {
             yes,
             at: state.now,
-            incarnation: request.incarnation().no.0,
             change: request.change.digest,
         };
-        let key = (self.node.0, self.number, request.asset_id().clone());
+        let (asset, at) = (request.asset_id().clone(), request.incarnation().no.0);
+        let key = (self.node.0, self.number, asset, at);
         state.judge.said.insert(key, said);
     }
 }
