@@ -1,4 +1,4 @@
-//! The layer that asks the checks: what they delay takes no room from the others, however many wait.
+//! The layer that asks the checks: targets that they delay take no room from the others, however many wait.
 
 use std::sync::{Arc, Mutex};
 
