@@ -80,7 +80,13 @@ async fn r34_table_in_the_store_is_edited_in_one_commit_with_its_ledger() {
 
 /// The size that a service has in the manifest.
 async fn size(handle: &Handle, service: &str) -> u64 {
-    let reading = handle.read_source("manifest.yaml").await.unwrap();
+    // Another writer may replace the file while it is being read.
+    let reading = loop {
+        match handle.read_source("manifest.yaml").await {
+            Ok(reading) => break reading,
+            Err(error) => assert!(error.to_string().contains("read it again"), "{error}"),
+        }
+    };
     reading.documents[0]
         .read_at(&format!("services.{service}.size"))
         .unwrap()
