@@ -141,7 +141,10 @@ impl Kernel {
         by: By,
         out: &mut Effects,
     ) -> Result<(), Refused> {
-        let ahead = self.ahead.of(&asset).map(|push| push.change.digest);
+        let ahead = self
+            .ahead
+            .of(now.mono, &asset)
+            .map(|push| push.change.digest);
         let slot = match ahead == Some(change) {
             true => self.known(&asset)?,
             false => self.has_change(&asset, change)?,

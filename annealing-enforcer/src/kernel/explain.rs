@@ -170,7 +170,7 @@ impl Kernel {
                 .map(|wait| self.waiting(slot, wait))
                 .or_else(|| self.waits_for_plugin(slot))
                 .or_else(|| self.queued_for(now, slot)),
-            ahead: self.ahead.of(id).map(|push| Prospective {
+            ahead: self.ahead.of(now.mono, id).map(|push| Prospective {
                 incarnation: push.at,
                 change: (*push.change).clone(),
                 delays: self.delays_ahead(now, id, push, &[]),

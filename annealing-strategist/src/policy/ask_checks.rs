@@ -25,6 +25,9 @@ const SHOWN: usize = 4;
 /// The checks run again after this time even if a delay lasts longer: an operator may have overridden it.
 const AGAIN: Duration = Duration::from_secs(60);
 
+/// The shortest time between two selections for which the checks run.
+const NEXT: Duration = Duration::from_secs(1);
+
 /// Asks the checks about the targets that the layers beneath select, and leaves out those whose pushes would wait: a
 /// target that checks delay fills no room of a canary, wave or limit. Put it around all other layers.
 ///
@@ -151,13 +154,19 @@ impl Verdicts {
                 others => format!(" and {others} more"),
             };
             let again = ends.unwrap_or(Timestamp::MAX).min(now + AGAIN);
-            let again = again.max(now + Duration::from_secs(1));
+            let again = again.max(now + NEXT);
             let until = Until::Checks { again, ends };
             selection = selection.waiting(format!("{}{others}: {why}", named.join(", ")), until);
         }
         if more > 0 {
             let why = format!("the checks judge {more} more targets next");
-            selection = selection.waiting(why, Until::Time(now));
+            // After a step that moves targets the kernel selects again at once. If a layer above keeps them all, asking
+            // again soon would only cost calls of plugins.
+            let again = match selection.now.is_empty() {
+                true => now + NEXT,
+                false => now + AGAIN,
+            };
+            selection = selection.waiting(why, Until::Checks { again, ends: None });
         }
         selection
     }
@@ -175,13 +184,16 @@ impl Verdicts {
             let Some(first) = delays.first() else {
                 continue;
             };
-            let ends = match first.recheck {
+            let end = |delay: &Delay| match delay.recheck {
                 Recheck::At(time) => Some(time),
                 _ => None,
             };
+            let ends: Option<Vec<Timestamp>> = delays.iter().map(end).collect();
+            let ends = ends.and_then(|ends| ends.into_iter().max());
             let why = format!("{}: {}", first.check, first.reason);
             let of = reasons.entry(why).or_insert((Vec::new(), ends));
             of.0.push(*place);
+            of.1 = of.1.zip(ends).map(|(one, other)| one.max(other));
         }
         reasons
     }

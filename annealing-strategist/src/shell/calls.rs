@@ -2,24 +2,38 @@
 
 use std::sync::Arc;
 
-use control_plane_runtime::Runtime;
+use control_plane_runtime::{Runtime, timeout_at};
 use control_plane_store::Write;
 use plugin_sdk::{Actuator, BoxError, Cause, ChecksAhead, Mono, with_causes};
 
 use super::Strategist;
 use crate::kernel::{Call, Event};
 
-/// Lets a selection ask the checks of `enforcement` about pushes to the rollout's incarnation.
-pub(super) fn asks_checks(call: &mut Call, enforcement: &Arc<dyn Actuator<Write = Write>>) {
+/// Lets a selection ask the checks of `enforcement` about pushes to the rollout's incarnation, for half of the time that a
+/// selection has. From then on only targets that are known to wait are delayed: one slow plugin or check stops no others.
+pub(super) fn asks_checks<R: Runtime>(
+    strategist: &Strategist<R>,
+    call: &mut Call,
+    enforcement: &Arc<dyn Actuator<Write = Write>>,
+) {
     let Call::Select(_, request) = call else {
         return;
     };
     let Some(to) = request.reader.bound_to().cloned() else {
         return;
     };
-    let enforcement = enforcement.clone();
-    request.checks =
-        ChecksAhead::new(move |assets| enforcement.would_wait(&to, assets, Cause::Intent));
+    let (enforcement, runtime) = (enforcement.clone(), strategist.runtime.clone());
+    let deadline = runtime.now().mono + strategist.config.select_deadline / 2;
+    request.checks = ChecksAhead::new(move |assets| {
+        let (enforcement, runtime, to) = (enforcement.clone(), runtime.clone(), to.clone());
+        Box::pin(async move {
+            let answer = enforcement.would_wait(&to, assets, Cause::Intent);
+            match timeout_at(&runtime, deadline, answer).await {
+                Some(waiting) => waiting,
+                None => enforcement.would_wait(&to, Vec::new(), Cause::Intent).await,
+            }
+        })
+    });
 }
 
 /// Makes a call. A panic and a missed deadline are answers, too.

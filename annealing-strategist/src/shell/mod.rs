@@ -357,7 +357,7 @@ impl<R: Runtime> Session<R> {
     fn call(&self, policy: AssetId, mut call: Call) {
         // The content that a change brings is known only once its field is edited.
         if !self.groups.changes.has(&policy) {
-            asks_checks(&mut call, &self.actuator);
+            asks_checks(&self.strategist, &mut call, &self.actuator);
         }
         let (strategist, sender) = (self.strategist.clone(), self.sender.clone());
         let task = async move {

@@ -226,3 +226,44 @@ async fn r6_the_way_back_moves_pins_whatever_checks_say() {
     frozen.set(|it| it.assets.clear());
     until(&running, "all are back", || of_size(&production, 1) == 4).await;
 }
+
+/// A check that never answers about `a`.
+struct Silent;
+
+#[async_trait]
+impl CheckPlugin for Silent {
+    fn info(&self) -> CheckInfo {
+        CheckInfo::new("silent")
+    }
+
+    async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError> {
+        if request.asset_id() == &id("a") && request.incarnation().no.0 > 1 {
+            std::future::pending::<()>().await;
+        }
+        Ok(request.proceed())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn r18_a_check_that_never_answers_stops_no_other_target() {
+    let policy = "{max_in_flight: 2}";
+    let text = Text::new(&manifest(1, policy, 1));
+    let production = Production::default();
+    let plane = plane(&production)
+        .checks(|base| {
+            ServiceBuilder::new()
+                .layer(CheckLayer::new(Silent))
+                .service(base)
+        })
+        .store(MemoryStore::new())
+        .source(text.clone())
+        .validators(validators::standard());
+    let running = Running::start(plane.build().unwrap());
+    running.handle.settle(LONG).await.unwrap();
+    text.edit(&manifest(2, policy, 1));
+    until(&running, "the others are updated", || {
+        of_size(&production, 2) == 3
+    })
+    .await;
+    assert_eq!(production.size("a"), Some(1));
+}

@@ -23,6 +23,8 @@ pub(in crate::kernel) struct PushAhead {
     pub cause: Cause,
     pub change: Arc<Change>,
     pub verdict: Verdict,
+    /// The time of the verdict.
+    noted: Mono,
     /// The time until which the verdict counts for selections.
     until: Mono,
 }
@@ -53,6 +55,7 @@ impl Ahead {
             at,
             cause,
             change,
+            noted: now.mono,
             until: now.mono + lasts(now, &verdict),
             verdict,
         };
@@ -68,8 +71,9 @@ impl Ahead {
         self.0.remove(asset);
     }
 
-    pub(in crate::kernel) fn of(&self, asset: &AssetId) -> Option<&PushAhead> {
-        self.0.get(asset)
+    /// The push of an asset that would wait, for people. A rollout that has ended asks no more, so it is not shown for long.
+    pub(in crate::kernel) fn of(&self, now: Mono, asset: &AssetId) -> Option<&PushAhead> {
+        self.0.get(asset).filter(|it| now < it.noted + LONGEST)
     }
 
     /// The pushes to an incarnation for a cause.

@@ -83,7 +83,10 @@ fn r18_one_selection_asks_about_64_targets_and_the_next_about_others() {
     for look in 1..=2 {
         let selection = select(&request);
         assert_eq!(selection.now, Vec::<u32>::new());
-        let next = |it: &plugin_sdk::Wait| it.until == Until::Time(NOW);
+        let next = |it: &plugin_sdk::Wait| {
+            let again = NOW + std::time::Duration::from_secs(1);
+            it.until == Until::Checks { again, ends: None }
+        };
         assert!(
             selection.waits.iter().any(next),
             "look {look}: {:?}",
