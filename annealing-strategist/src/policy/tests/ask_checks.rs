@@ -98,6 +98,40 @@ fn r18_one_selection_asks_about_64_targets_and_the_next_about_others() {
     assert_eq!(select(&request).now, [150, 151]);
 }
 
+/// A layer above may keep all of them back: then the checks must not run again at once.
+#[test]
+fn r18_targets_left_over_after_a_selection_are_judged_after_its_moves_or_a_minute_later() {
+    let (request, _) = request(100, |_| None);
+    let stack = ServiceBuilder::new().layer(AskChecks).service(AllTargets);
+    let selection = stack.select(request).now_or_never().unwrap().unwrap();
+    assert_eq!(selection.now.len(), 64);
+    let again = NOW + HOUR / 60;
+    assert_eq!(
+        selection.waits[0].until,
+        Until::Checks { again, ends: None }
+    );
+}
+
+#[test]
+fn r7_an_end_is_known_only_if_all_delays_have_one() {
+    let wait = |delays: &[Recheck]| {
+        let (mut request, _) = request(1, |_| None);
+        let delay = |again: &Recheck| Delay::new("frozen", again.clone()).check("calendar");
+        let delays: Vec<Delay> = delays.iter().map(delay).collect();
+        request.checks = ChecksAhead::new(move |_| {
+            let wait = vec![(AssetId::new("t000").unwrap(), delays.clone())];
+            futures::future::ready(wait).boxed()
+        });
+        match select(&request).waits[0].until {
+            Until::Checks { ends, .. } => ends,
+            _ => panic!("it waits for something else"),
+        }
+    };
+    let at = |hours: u32| Recheck::At(NOW + HOUR * hours);
+    assert_eq!(wait(&[at(1), at(3)]), Some(NOW + HOUR * 3));
+    assert_eq!(wait(&[at(1), Recheck::After(HOUR)]), None);
+}
+
 #[test]
 fn r19_a_wait_for_another_asset_keeps_no_target_back() {
     let other = |_: &AssetId| Some(Recheck::WhenSettled(AssetId::new("other").unwrap()));
