@@ -39,6 +39,9 @@ pub struct CheckRequest {
     pub observed: Observed,
     /// The reason for the push. Checks can apply to some causes only: see [`CheckInfo::causes`].
     pub cause: Cause,
+    /// Whether no push is due: a rollout asks before it moves the pin of the asset. No push begins by the verdict.
+    #[serde(default)]
+    pub ahead: bool,
     /// Wall-clock time of the request. It may jump. Use it for calendars and for the age of evidence
     /// ([`Verdict::as_of`]).
     pub now: Timestamp,
@@ -70,6 +73,7 @@ impl CheckRequest {
             change,
             observed,
             cause: Cause::Intent,
+            ahead: false,
             now: now.wall,
             mono: now.mono,
             view: None,
@@ -79,6 +83,8 @@ impl CheckRequest {
     crate::setters! {
         /// Sets the reason for the push.
         cause: Cause,
+        /// Sets whether no push is due.
+        ahead: bool,
     }
 
     about_one_asset!();

@@ -133,15 +133,19 @@ impl CheckPlugin for Gate {
 }
 
 impl Gate {
+    /// Remembers an answer. One to a rollout allows no push.
     fn remember(&self, request: &CheckRequest, yes: bool) {
+        if request.ahead {
+            return;
+        }
         let mut state = self.world.state();
         let said = Said {
             yes,
             at: state.now,
+            incarnation: request.incarnation().no.0,
             change: request.change.digest,
         };
-        let (asset, at) = (request.asset_id().clone(), request.incarnation().no.0);
-        let key = (self.node.0, self.number, asset, at);
+        let key = (self.node.0, self.number, request.asset_id().clone());
         state.judge.said.insert(key, said);
     }
 }

@@ -79,7 +79,10 @@ impl Kernel {
     ) -> CheckCall {
         let slot = self.table.find(target.asset.id_str());
         let reached = slot.is_some_and(|slot| self.table.slot(slot).has(flag::REACHED));
-        self.check_call(target, change, observed, cause, reached)
+        CheckCall {
+            ahead: true,
+            ..self.check_call(target, change, observed, cause, reached)
+        }
     }
 
     /// The parameters of one run of the checks. `reached`: no edge of the asset is new to production.
@@ -100,6 +103,7 @@ impl Kernel {
             change,
             observed,
             cause,
+            ahead: false,
             edges: self.edges.shared(),
             latest: self.table.latest().clone(),
             brought,

@@ -202,6 +202,8 @@ pub struct CheckCall {
     pub observed: Observed,
     /// The cause of the push.
     pub cause: Cause,
+    /// Whether no push is due: a rollout asks before it moves the pin.
+    pub ahead: bool,
     /// The edges that production may have in addition to those of the incarnation.
     pub edges: Arc<InProduction>,
     /// The newest incarnation; its edges count too.

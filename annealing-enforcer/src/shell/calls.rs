@@ -215,6 +215,7 @@ impl<R: Runtime> Calls<R> {
         let intent = self.intent(check.target.incarnation, check.target.asset);
         let request = CheckRequest::new(intent, check.change, check.observed, now)
             .cause(check.cause)
+            .ahead(check.ahead)
             .view(Arc::new(view));
         let checks = self.checks.clone();
         async move {

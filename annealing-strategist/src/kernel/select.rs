@@ -179,11 +179,7 @@ impl Kernel {
                 if self.keep_apart(now, &mut selection) {
                     return self.select(now, out);
                 }
-                let steps = out.steps.len();
                 self.move_pins(now, &selection, out);
-                if out.steps.len() > steps {
-                    self.go_on_asking(&selection);
-                }
                 let going_back = self.live.as_ref().is_some_and(|live| live.is_going_back());
                 let done = |live: &Live| live.targets().all_settled();
                 let done = self.live.as_ref().is_some_and(done);
@@ -202,15 +198,6 @@ impl Kernel {
                 }
             }
             Err(why) => self.hold(now, format!("the selection failed: {why}"), Until::Retry),
-        }
-    }
-
-    /// Selects again at once after a move while checks delay targets: they may have left some out only for now.
-    fn go_on_asking(&mut self, selection: &Selection) {
-        let asks = |until: &Until| matches!(until, Until::Checks { .. });
-        let asks = selection.waits.iter().any(|wait| asks(&wait.until));
-        if let Some(live) = self.live.as_mut().filter(|_| asks) {
-            live.selecting.look_again(false);
         }
     }
 

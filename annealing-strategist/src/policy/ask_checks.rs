@@ -160,11 +160,11 @@ impl Verdicts {
         }
         if more > 0 {
             let why = format!("the checks judge {more} more targets next");
-            // After a step that moves targets the kernel selects again at once. If a layer above keeps them all, asking
-            // again soon would only cost calls of plugins.
+            // Each target that settles starts another selection. If a layer above keeps all of them, asking again soon would
+            // only cost calls of plugins.
             let again = match selection.now.is_empty() {
                 true => now + NEXT,
-                false => now + AGAIN,
+                false => now + NEXT * 10,
             };
             selection = selection.waiting(why, Until::Checks { again, ends: None });
         }

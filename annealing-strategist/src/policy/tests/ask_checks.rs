@@ -100,12 +100,12 @@ fn r18_one_selection_asks_about_64_targets_and_the_next_about_others() {
 
 /// A layer above may keep all of them back: then the checks must not run again at once.
 #[test]
-fn r18_targets_left_over_after_a_selection_are_judged_after_its_moves_or_a_minute_later() {
+fn r18_targets_left_over_after_a_selection_are_judged_ten_seconds_later() {
     let (request, _) = request(100, |_| None);
     let stack = ServiceBuilder::new().layer(AskChecks).service(AllTargets);
     let selection = stack.select(request).now_or_never().unwrap().unwrap();
     assert_eq!(selection.now.len(), 64);
-    let again = NOW + HOUR / 60;
+    let again = NOW + HOUR / 360;
     assert_eq!(
         selection.waits[0].until,
         Until::Checks { again, ends: None }

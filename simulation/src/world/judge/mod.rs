@@ -98,13 +98,15 @@ pub struct Violation {
     pub what: String,
 }
 
-/// The last answer of a check to a process about an asset at an incarnation.
+/// The last answer of a check to a process about an asset.
 #[derive(Debug, Clone, Copy)]
 pub struct Said {
     /// Whether the check let the change proceed. A check that was called and has not answered counts as a delay.
     pub yes: bool,
     /// Time of the call or the answer.
     pub at: Instant,
+    /// Number of the incarnation of the request.
+    pub incarnation: u32,
     /// Digest of the change of the request.
     pub change: Digest,
 }
@@ -133,9 +135,8 @@ struct Moves {
 pub struct Judge {
     /// The first violation, if there was any.
     pub violation: Option<Violation>,
-    /// Last answers of checks, by process, check, asset and incarnation: rollouts let checks judge pushes to incarnations at
-    /// which the asset is not pinned yet.
-    pub said: BTreeMap<(u32, usize, AssetId, u32), Said>,
+    /// Last answers of checks, by process, check and asset.
+    pub said: BTreeMap<(u32, usize, AssetId), Said>,
     /// Greatest token of all calls to production.
     pub token: u64,
     /// Newest incarnation of each owner's pushes, by token.

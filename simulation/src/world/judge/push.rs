@@ -137,15 +137,18 @@ impl State {
         }
     }
 
-    /// S1: the last answer of every check about the asset at this incarnation let this very change proceed, less than a minute ago.
+    /// S1: the last answer of every check that covers the asset let this very change proceed, less than a minute ago.
     fn judge_verdicts(&mut self, at: usize, call: &Call<'_>) {
         for check in gates::covering(call.cause) {
             self.judge.look("S1");
             // Both ids of a renamed asset are checked, each for its own push.
-            let key = (call.node, check, call.asset.id(), call.incarnation);
+            let key = (call.node, check, call.asset.id());
             let said = self.judge.said.get(&key).copied();
             let passes = |said: Said| {
-                said.yes && Some(said.change) == call.change && self.now.since(said.at) < AGE
+                said.yes
+                    && said.incarnation == call.incarnation
+                    && Some(said.change) == call.change
+                    && self.now.since(said.at) < AGE
             };
             if !said.is_some_and(passes) {
                 self.violated(
