@@ -22,8 +22,9 @@ const MOST: usize = 64;
 /// Maximum number of different delays that a selection shows, and of assets that each of them names.
 const SHOWN: usize = 4;
 
-/// The checks run again after this time even if a delay lasts longer: an operator may have overridden it.
-const AGAIN: Duration = Duration::from_secs(60);
+/// The next selection comes after this time even if a delay lasts longer: an operator may have overridden it. It costs
+/// little, since the enforcer remembers the delays.
+const AGAIN: Duration = Duration::from_secs(2);
 
 /// The shortest time between two selections for which the checks run.
 const NEXT: Duration = Duration::from_secs(1);

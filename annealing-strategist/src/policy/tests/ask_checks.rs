@@ -72,7 +72,7 @@ fn r18_targets_that_checks_delay_leave_their_room_to_others() {
         .find(|it| it.why.contains("calendar"))
         .unwrap();
     assert_eq!(frozen.why, "`t000`, `t001`, `t002`: calendar: frozen");
-    let (again, ends) = (NOW + HOUR / 60, Some(NOW + HOUR));
+    let (again, ends) = (NOW + HOUR / 1800, Some(NOW + HOUR));
     assert_eq!(frozen.until, Until::Checks { again, ends });
 }
 

@@ -303,7 +303,8 @@ fn scope(asset: Option<AssetId>) -> Scope {
     asset.map_or(Scope::Partition, Scope::Asset)
 }
 
-/// Returns the digest given by the operator, or else that of the asset's pending change.
+/// Returns the digest given by the operator, or else that of the asset's pending change, or of the change for which a
+/// rollout does not move the asset.
 async fn present(
     handle: &Handle,
     asset: &AssetId,
@@ -316,7 +317,10 @@ async fn present(
     let first = explained
         .enforced()
         .and_then(|enforced| enforced.chain.first());
-    let change = first.and_then(|first| first.change.as_ref());
+    let change = first.and_then(|first| {
+        let ahead = first.ahead.as_ref().map(|ahead| &ahead.change);
+        first.change.as_ref().or(ahead)
+    });
     change.map(|change| change.digest).ok_or_else(|| {
         Refused(Refusal::Other(format!(
             "{asset} has no pending change: see `explain {asset}`"
