@@ -18,12 +18,14 @@
 //! - `process`, `store`: the real enforcer and store. `deadlines`: the times that processes are given.
 //! - `faults`: everything that goes wrong, and how often. `trouble`: what strikes at intervals. `halt`: kills, stops and
 //!   pauses of processes. `people`: the commands of operators.
+//! - `changes`: changes of sources and trains, through the whole control plane.
 //! - `crashes`: a case that is small enough to try a crash at every pair of points.
 //! - `judge`, `lease`: the invariants. `scenario`, `run`, `report`: runs of one seed or of many seeds.
 
 // Nothing outside this workspace prints these types.
 #![allow(missing_debug_implementations)]
 
+pub mod changes;
 pub mod checks;
 pub mod crashes;
 pub mod deadlines;

@@ -35,6 +35,8 @@ pub struct Executor(Arc<Core>);
 const MOST: u64 = 1_000_000;
 
 struct Core {
+    /// Whether the order in which tasks were woken has no effect on their order.
+    sorted: bool,
     now: AtomicU64,
     stopped: AtomicBool,
     timers: Mutex<BTreeMap<(u64, u64), Waker>>,
@@ -64,6 +66,16 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Executor {
     /// Makes an executor whose choices depend on `seed` only. It has one node, [`NodeId::WORLD`].
     pub fn new(seed: u64) -> Self {
+        Self::with(seed, false)
+    }
+
+    /// As [`Executor::new`], for programs that wake several tasks of one step in a random order, as channels of tokio do: the
+    /// choice does not depend on it.
+    pub fn sorted(seed: u64) -> Self {
+        Self::with(seed, true)
+    }
+
+    fn with(seed: u64, sorted: bool) -> Self {
         let run = Run {
             random: Random::new(seed ^ 0x5eed_5eed),
             tasks: Vec::new(),
@@ -75,6 +87,7 @@ impl Executor {
             panicked: None,
         };
         Self(Arc::new(Core {
+            sorted,
             now: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
             timers: Mutex::default(),
@@ -173,7 +186,7 @@ impl Executor {
     /// Polls one runnable task. Returns false if there is none.
     fn step(&self) -> bool {
         let mut run = locked(&self.0.run);
-        let Some(at) = run.choose(&self.0.ready) else {
+        let Some(at) = run.choose(&self.0.ready, self.0.sorted) else {
             return false;
         };
         let Some(mut task) = run.tasks[at as usize].take() else {
@@ -238,8 +251,11 @@ impl Executor {
 }
 
 impl Run {
-    fn choose(&mut self, ready: &Mutex<Vec<u32>>) -> Option<u32> {
+    fn choose(&mut self, ready: &Mutex<Vec<u32>>, sorted: bool) -> Option<u32> {
         let mut ready = locked(ready);
+        if sorted {
+            ready.sort_unstable();
+        }
         let at = match ready.len() {
             0 => return None,
             1 => 0,

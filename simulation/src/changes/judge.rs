@@ -1,0 +1,446 @@
+//! What must hold at each edit of the text, and at the end. It rests on the text, on production, and on how the rollouts have
+//! ended by their records.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use control_plane::{
+    model::{
+        AssetId,
+        rollout::{RollOut, RolloutPolicy},
+    },
+    sdk::{FieldEdit, SourceChange},
+    strategist::{State as How, change},
+};
+use serde_json::Value;
+
+use super::{
+    manifest::{FIRST, POLICIES},
+    world::{Counts, State},
+};
+use crate::executor::Instant;
+
+/// Changes that were asked for within this time may all be live.
+const RECENT: Duration = Duration::from_secs(240);
+
+/// A service and the name of one of its fields.
+type Field = (String, &'static str);
+
+/// What the judge has seen.
+#[derive(Default)]
+pub(super) struct Judge {
+    /// The rule that was broken first, and how.
+    pub(super) violation: Option<(String, String)>,
+    pub(super) counts: Counts,
+    /// The changes that people have asked for.
+    pub(super) asked: Vec<Asked>,
+    /// The versions that were offered to the train.
+    pub(super) offered: Vec<u64>,
+    /// The values before the versions of the train, by service and version.
+    before: BTreeMap<(String, u64), u64>,
+    /// The versions that were seen ripe in the first stage.
+    ripe: BTreeSet<u64>,
+    /// Who set each field last, and when.
+    writers: BTreeMap<Field, (Instant, Writer)>,
+    /// The times at which services that people have added came.
+    came: BTreeMap<String, Instant>,
+    /// Whether the end was judged.
+    ended: bool,
+    /// The edits so far, for people who read a violation.
+    log: Vec<String>,
+    /// The last views of all rollouts, and of the train, for the same.
+    pub(super) views: Vec<String>,
+    pub(super) train: String,
+}
+
+/// Who has set a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Writer {
+    Person,
+    /// The change with this number.
+    Change(usize),
+    Train,
+    /// A change or the train, on its way back.
+    Back,
+}
+
+/// A change that people have asked for.
+pub(super) struct Asked {
+    pub(super) change: RollOut,
+    field: &'static str,
+    value: u64,
+    policy: RolloutPolicy,
+    /// The times at which it was asked for.
+    pub(super) asked: Vec<Instant>,
+    /// The times at which it was known to have begun.
+    pub(super) begun: Vec<Instant>,
+    /// Whether it may have begun at other times, too.
+    pub(super) unsure: bool,
+    /// Number of times that people had it tried again.
+    pub(super) retries: usize,
+    /// How its newest rollout has ended. `None`: it has not ended, or never began.
+    pub(super) end: Option<How>,
+    /// The values of the field before it, by service.
+    before: BTreeMap<String, u64>,
+    /// The number of times that it has set the field of each service.
+    forward: BTreeMap<String, usize>,
+    /// Whether targets have gone back, or were set by people: then its pace is not judged.
+    disturbed: bool,
+}
+
+impl Asked {
+    pub(super) fn new(
+        change: RollOut,
+        (field, value): (&'static str, u64),
+        policy: RolloutPolicy,
+    ) -> Self {
+        Self {
+            change,
+            field,
+            value,
+            policy,
+            asked: Vec::new(),
+            begun: Vec::new(),
+            unsure: false,
+            retries: 0,
+            end: None,
+            before: BTreeMap::new(),
+            forward: BTreeMap::new(),
+            disturbed: false,
+        }
+    }
+
+    /// The key of its rollout.
+    #[allow(clippy::expect_used, reason = "its name is drawn here and valid")]
+    pub(super) fn key(&self) -> AssetId {
+        change::key_of(&self.change.name).expect("the name is valid")
+    }
+
+    fn is_sick(&self) -> bool {
+        self.value % 10 == 3
+    }
+}
+
+impl Judge {
+    pub(super) fn new(train: bool) -> Self {
+        Self {
+            // The version that all services have at the beginning is the first one of the train.
+            offered: if train { vec![1] } else { Vec::new() },
+            ..Self::default()
+        }
+    }
+
+    /// Number of changes that were asked for in the last minutes.
+    pub(super) fn recent(&self, now: Instant) -> usize {
+        let is_recent = |asked: &&Asked| asked.asked.iter().any(|at| now.since(*at) < RECENT);
+        self.asked.iter().filter(is_recent).count()
+    }
+
+    pub(super) fn comes(&mut self, now: Instant, name: &str) {
+        self.writers.retain(|(of, _), _| of != name);
+        self.came.insert(name.to_owned(), now);
+        self.asked
+            .iter_mut()
+            .for_each(|asked| asked.disturbed = true);
+    }
+
+    pub(super) fn goes(&mut self, name: &str) {
+        self.asked.iter_mut().for_each(|asked| {
+            asked.disturbed = true;
+            asked.forward.remove(name);
+            asked.before.remove(name);
+        });
+        self.before.retain(|(of, _), _| of != name);
+    }
+}
+
+/// The service, the field, and the values before and after of an edit.
+fn parts(edit: &FieldEdit) -> Option<(String, &'static str, u64, u64)> {
+    let path = edit.path.to_string();
+    let mut parts = path.split('.');
+    let (Some("services"), Some(name), Some(field), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return None;
+    };
+    let field = ["flag", "version"].into_iter().find(|it| *it == field)?;
+    let number = |value: &Option<Value>| value.as_ref().and_then(Value::as_u64);
+    Some((
+        name.to_owned(),
+        field,
+        number(&edit.was)?,
+        number(&edit.to)?,
+    ))
+}
+
+impl State {
+    /// Notes the first violation.
+    pub(super) fn violated(&mut self, rule: &str, what: impl Into<String>) {
+        let what = what.into();
+        let log = self.judge.log.join("\n");
+        let views = self.judge.views.join("\n");
+        let train = &self.judge.train;
+        let text = &self.page.text;
+        let whole = format!("{what}\n{log}\n{views}\n{train}\n{text}");
+        self.judge.violation.get_or_insert((rule.to_owned(), whole));
+    }
+
+    /// A person sets a field.
+    pub(super) fn edited_by_hand(&mut self, now: Instant, name: &str, field: &'static str) {
+        let judge = &mut self.judge;
+        judge
+            .log
+            .push(format!("{now:?} a person sets {field} of {name}"));
+        let of = (name.to_owned(), field);
+        judge.writers.insert(of, (now, Writer::Person));
+        let theirs = judge.asked.iter_mut().filter(|asked| asked.field == field);
+        theirs.for_each(|asked| asked.disturbed = true);
+    }
+
+    /// Judges the edits that a program makes at this moment.
+    pub(super) fn edited_by_program(&mut self, now: Instant, change: &SourceChange) {
+        let mut moved: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
+        self.note_ripe(now);
+        for edit in &change.edits {
+            self.judge
+                .log
+                .push(format!("{now:?} {} {edit}", change.who));
+            let Some((name, field, was, to)) = parts(edit) else {
+                return self.violated("R101", format!("{edit} is no field of a change"));
+            };
+            let fits = |asked: &Asked| asked.field == field && asked.value == to;
+            let nth = self.judge.asked.iter().position(fits);
+            let is_back = self.goes_back((&name, field), was, to);
+            let owner = match nth {
+                _ if is_back => {
+                    self.count("back");
+                    Writer::Back
+                }
+                Some(nth) => {
+                    moved.entry(nth).or_default().insert(name.clone());
+                    self.judge_forward(now, nth, (&name, was));
+                    Writer::Change(nth)
+                }
+                None if field == "version" && self.judge.offered.contains(&to) => {
+                    self.judge_train(now, &name, (was, to));
+                    Writer::Train
+                }
+                None => return self.violated("R101", format!("{edit} is no edit of a change")),
+            };
+            self.judge.writers.insert((name, field), (now, owner));
+        }
+        for (nth, names) in moved {
+            self.judge_pace(now, nth, &names);
+        }
+    }
+
+    /// Whether an edit takes a value of a change or of the train back.
+    fn goes_back(&mut self, (name, field): (&str, &'static str), was: u64, to: u64) -> bool {
+        let back = |asked: &&mut Asked| {
+            let before = asked.before.get(name);
+            asked.field == field && asked.value == was && before == Some(&to)
+        };
+        if let Some(asked) = self.judge.asked.iter_mut().find(back) {
+            asked.disturbed = true;
+            return true;
+        }
+        let key = (name.to_owned(), was);
+        field == "version" && self.judge.before.get(&key) == Some(&to)
+    }
+
+    /// R34: an edit overwrites no value that a person has set since the change began. R101: it is made once.
+    fn judge_forward(&mut self, now: Instant, nth: usize, (name, was): (&str, u64)) {
+        self.count("forward");
+        let asked = &mut self.judge.asked[nth];
+        let (field, value) = (asked.field, asked.value);
+        let times = asked.forward.entry(name.to_owned()).or_default();
+        *times += 1;
+        let (times, most) = (*times, asked.retries + asked.asked.len());
+        asked.before.insert(name.to_owned(), was);
+        let (begun, unsure) = (asked.begun.last().copied(), asked.unsure);
+        let begun = begun.filter(|_| !unsure);
+        let (what, at) = (format!("{field} of {name} to {value}"), now);
+        if times > most {
+            self.violated("R101", format!("{times} edits set {what} at {at:?}"));
+        }
+        let last = self.judge.writers.get(&(name.to_owned(), field));
+        let by_hand = last
+            .filter(|(_, writer)| *writer == Writer::Person)
+            .map(|it| it.0);
+        if let (Some(begun), Some(by_hand)) = (begun, by_hand)
+            && begun < by_hand
+        {
+            let what = format!("an edit sets {what} at {at:?}, and a person did at {by_hand:?}");
+            self.violated("R34", what);
+        }
+    }
+
+    /// R18, R21: no more targets are under way, and none are moved before the canary or wave has baked, than the policy says.
+    fn judge_pace(&mut self, now: Instant, nth: usize, new: &BTreeSet<String>) {
+        let asked = &self.judge.asked[nth];
+        if asked.disturbed || asked.retries > 0 || asked.asked.len() > 1 {
+            return;
+        }
+        let (policy, field) = (asked.policy.clone(), (asked.field, asked.value));
+        let moved: Vec<String> = asked.forward.keys().cloned().collect();
+        let all = self.page.manifest().services().len();
+        let since = |name: &String, then: Instant| self.production.has_since(name, field, then);
+        let under_way = moved.iter().filter(|name| !since(name, now)).count();
+        let mut found = None;
+        if let Some(most) = policy
+            .max_in_flight
+            .filter(|most| under_way > *most as usize)
+        {
+            found = Some((
+                "R18",
+                format!("{under_way} targets are under way, and at most {most} may"),
+            ));
+        }
+        let canary = policy
+            .canary
+            .iter()
+            .map(|it| (it.count as usize, it.bake_secs));
+        let waves = policy
+            .waves
+            .iter()
+            .map(|it| (it.upto.of(all), it.bake_secs));
+        for (count, bake) in canary.chain(waves) {
+            let then = Instant(
+                now.0
+                    .saturating_sub(Duration::from_secs(bake).as_nanos() as u64),
+            );
+            let baked = moved
+                .iter()
+                .filter(|name| !new.contains(*name) && since(name, then))
+                .count();
+            if moved.len() > count && baked < count {
+                let many = moved.len();
+                found = Some((
+                    "R21",
+                    format!("{many} targets move, and {baked} of {count} have baked for {bake} s"),
+                ));
+            }
+        }
+        if let Some((rule, what)) = found {
+            let name = self.judge.asked[nth].change.name.clone();
+            self.violated(rule, format!("{name} at {now:?}: {what}"));
+        }
+    }
+
+    /// Notes which versions have baked in the first stage of the train, before an edit is made.
+    fn note_ripe(&mut self, now: Instant) {
+        if !self.train {
+            return;
+        }
+        let manifest = self.page.manifest();
+        let bake = Duration::from_secs(manifest.policies[POLICIES[0]].bake_secs);
+        let then = Instant(now.0.saturating_sub(bake.as_nanos() as u64));
+        let services = manifest.services();
+        let first: Vec<&String> = services.keys().take(FIRST as usize).collect();
+        let has = |name: &String, version: u64| {
+            let last = self.judge.writers.get(&(name.clone(), "version"));
+            let by_hand = last.is_some_and(|(_, writer)| *writer == Writer::Person);
+            by_hand || self.production.has_since(name, ("version", version), then)
+        };
+        let is_ripe = |version: &u64| first.iter().all(|name| has(name, *version));
+        let offered = self.judge.offered.iter().copied();
+        let ripe: Vec<u64> = offered.filter(is_ripe).collect();
+        self.judge.ripe.extend(ripe);
+    }
+
+    /// R104: a version enters the second stage when it has baked in the first one.
+    fn judge_train(&mut self, now: Instant, name: &str, (was, to): (u64, u64)) {
+        self.count("train");
+        let services = self.page.manifest().services();
+        let is_first = services.keys().take(FIRST as usize).any(|it| it == name);
+        self.judge.before.insert((name.to_owned(), to), was);
+        if !is_first && !self.judge.ripe.contains(&to) {
+            let what = format!("version {to} enters the second stage at {now:?}, and is not ripe");
+            self.violated("R104", what);
+        }
+    }
+
+    /// Judges the text and production when all changes have ended.
+    pub(super) fn judge_end(&mut self) {
+        self.judge.ended = true;
+        let services = self.page.manifest().services();
+        for nth in 0..self.judge.asked.len() {
+            let asked = &self.judge.asked[nth];
+            let (field, value) = (asked.field, asked.value);
+            let (sick, name) = (asked.is_sick(), asked.change.name.clone());
+            let has = |it: &&String| services[*it].field(field) == value;
+            let set: Vec<String> = services.keys().filter(has).cloned().collect();
+            match asked.end.clone() {
+                Some(How::Completed) => {
+                    self.count("completed");
+                    if sick && !set.is_empty() {
+                        self.violated("R21", format!("{name} is complete, and {set:?} are sick"));
+                    }
+                    self.judge_complete(nth, &set);
+                }
+                end => {
+                    self.count(end.map_or("never began", |_| "rolled back"));
+                    let own = |it: &&String| {
+                        let last = self.judge.writers.get(&((*it).clone(), field));
+                        last.is_some_and(|(_, writer)| *writer == Writer::Change(nth))
+                    };
+                    let left: Vec<&String> = set.iter().filter(own).collect();
+                    if !left.is_empty() {
+                        let what = format!("{name} did not complete, and {left:?} have its value");
+                        self.violated("R22", what);
+                    }
+                }
+            }
+        }
+        self.judge_train_end();
+    }
+
+    /// R101: all services that were there when a change began have its value, or one that was set later.
+    fn judge_complete(&mut self, nth: usize, set: &[String]) {
+        let asked = &self.judge.asked[nth];
+        let Some(first) = asked.asked.first().copied() else {
+            return;
+        };
+        let services = self.page.manifest().services();
+        let skipped = services.keys().filter(|name| {
+            let came = self
+                .judge
+                .came
+                .get(*name)
+                .is_some_and(|came| *came >= first);
+            let last = self.judge.writers.get(&((*name).clone(), asked.field));
+            let later = last.is_some_and(|(at, _)| *at >= first);
+            !came && !later && !set.contains(*name)
+        });
+        let skipped: Vec<&String> = skipped.collect();
+        if !skipped.is_empty() {
+            let what = format!("{} is complete without {skipped:?}", asked.change.name);
+            self.violated("R101", what);
+        }
+    }
+
+    /// R104: the newest version is everywhere.
+    fn judge_train_end(&mut self) {
+        let Some(newest) = self.judge.offered.last().copied() else {
+            return;
+        };
+        let services = self.page.manifest().services();
+        let mut other = services.iter().filter(|(_, it)| it.version != newest);
+        if let Some((name, service)) = other.next() {
+            let what = format!(
+                "{name} has version {}, and the newest is {newest}",
+                service.version
+            );
+            self.violated("R104", what);
+        }
+    }
+
+    /// Notes a violation if the run has not come to its end.
+    pub(super) fn judge_no_end(&mut self) {
+        if !self.judge.ended && self.judge.violation.is_none() {
+            self.violated("L7", "the changes do not come to an end");
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The text of the source, and the generator that makes assets from it.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use async_trait::async_trait;
+use control_plane::{
+    model::{
+        Asset, AssetId, AssetRef, Filter, Message, addons,
+        rollout::RolloutPolicy,
+        train::{Stage, Train},
+    },
+    sdk::{Drafts, Generator, GeneratorInfo, Input, Problems, document::Located},
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    intent::{CLUSTERS, draw_policy},
+    random::Random,
+};
+
+/// Name of the source and of its only document.
+pub(super) const NAME: &str = "manifest.yaml";
+
+/// The name of the document, as edits have it.
+pub(super) const DOCUMENT: &str = "manifest.yaml#0";
+
+/// The policies by which changes are made.
+pub(super) const POLICIES: [&str; 4] = ["policy/0", "policy/1", "policy/2", "policy/3"];
+
+/// Number of services that the first stage of the train is for.
+pub(super) const FIRST: u32 = 2;
+
+/// The payload of a service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Service {
+    pub(super) version: u64,
+    pub(super) flag: u64,
+}
+
+impl Service {
+    /// Whether it answers with errors: one of the two fields has a sick value.
+    pub(super) fn is_sick(self) -> bool {
+        self.version % 10 == 3 || self.flag % 10 == 3
+    }
+
+    pub(super) fn field(self, name: &str) -> u64 {
+        match name {
+            "flag" => self.flag,
+            _ => self.version,
+        }
+    }
+}
+
+impl Message for Service {
+    const TYPE: &'static str = "simulation.v1.Service";
+}
+
+/// The content of the text.
+#[derive(Debug, Deserialize)]
+pub(super) struct Manifest {
+    services: BTreeMap<String, Located<Written>>,
+    pub(super) policies: BTreeMap<String, RolloutPolicy>,
+    #[serde(default)]
+    trains: BTreeMap<String, Train>,
+}
+
+/// A service, as it is written.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Written {
+    version: u64,
+    flag: u64,
+    cluster: String,
+}
+
+impl Manifest {
+    /// The services by name.
+    pub(super) fn services(&self) -> BTreeMap<String, Service> {
+        let of = |(name, written): (&String, &Located<Written>)| {
+            let (version, flag) = (written.version, written.flag);
+            (name.clone(), Service { version, flag })
+        };
+        self.services.iter().map(of).collect()
+    }
+}
+
+/// The line of a service.
+pub(super) fn line(name: &str, service: Service, cluster: &str) -> String {
+    let Service { version, flag } = service;
+    format!("  {name}: {{version: {version}, flag: {flag}, cluster: {cluster}}}\n")
+}
+
+/// Draws a text: some services, the policies, and perhaps a train of two stages.
+#[allow(clippy::expect_used, reason = "all parts are built here and valid")]
+pub(super) fn draw(random: &mut Random, train: bool) -> String {
+    let mut text = "# Our services.\nservices:\n".to_owned();
+    for at in 0..4 + random.below(5) {
+        let cluster = CLUSTERS[random.below(CLUSTERS.len())];
+        let service = Service {
+            version: 1,
+            flag: 0,
+        };
+        text += &line(&format!("s{at}"), service, cluster);
+    }
+    text += "policies:\n  policy/edits: {\"update\": \"edits\"}\n";
+    let mut policy = |name: &str| {
+        let policy = draw_policy(random);
+        let _ = writeln!(text, "  {name}: {}", json(&policy));
+    };
+    POLICIES.into_iter().for_each(&mut policy);
+    if train {
+        let jobs = || Filter::types([Service::TYPE]);
+        let named = |nth: usize| AssetId::new(POLICIES[nth]).expect("the constant is a valid id");
+        let train = Train::new("version")
+            .offers(1)
+            .stage(Stage::new("first", jobs(), named(0)).first(FIRST))
+            .stage(Stage::new("rest", jobs(), named(1)));
+        let _ = writeln!(text, "trains:\n  train: {}", json(&train));
+    }
+    text
+}
+
+/// A value as JSON, which is YAML too.
+#[allow(clippy::expect_used, reason = "these values have string keys only")]
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("the value can be written as JSON")
+}
+
+/// The generator: an asset for each service, policy and train.
+pub(super) struct Model;
+
+#[async_trait]
+impl Generator for Model {
+    fn info(&self) -> GeneratorInfo {
+        GeneratorInfo::per_document("model", NAME)
+            .makes::<Service>()
+            .makes::<RolloutPolicy>()
+            .makes::<Train>()
+    }
+
+    fn generate(&self, input: &Input<'_>, out: &mut Drafts) -> Result<(), Problems> {
+        for document in input.documents() {
+            let manifest: Manifest = document.read()?;
+            let services = manifest.services();
+            for (name, written) in &manifest.services {
+                let policy = addons::RolloutPolicyRef {
+                    policy: AssetRef::to(AssetId::new("policy/edits")?),
+                };
+                let cluster = addons::PhysicalCluster {
+                    cluster: written.cluster.clone(),
+                };
+                let asset = Asset::builder(AssetId::new(name)?)
+                    .payload(&services[name])?
+                    .addon(&policy)?
+                    .addon(&cluster)?;
+                out.asset(asset, document.provenance_at(&*written.path))?;
+            }
+            for (name, policy) in &manifest.policies {
+                let asset = Asset::builder(AssetId::new(name)?).payload(policy)?;
+                out.asset(asset, document.provenance())?;
+            }
+            for (name, train) in &manifest.trains {
+                let asset = Asset::builder(AssetId::new(name)?).payload(train)?;
+                out.asset(asset, document.provenance())?;
+            }
+        }
+        Ok(())
+    }
+}

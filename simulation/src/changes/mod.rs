@@ -1,0 +1,71 @@
+//! Simulates changes of fields of a source, and trains of versions, through the whole control plane in virtual time.
+//!
+//! Generation, edits, enforcement, rollouts, trains, the store and its ownership are the real ones. The source is a YAML text
+//! in memory; production is a map. A judge reads every edit of the text, production, and the records of the rollouts.
+//!
+//! ```
+//! let report = simulation::changes::run(3);
+//! assert_eq!(report.violation, None);
+//! assert_eq!(report.trace, simulation::changes::run(3).trace);
+//! ```
+//!
+//! - `manifest`: the text, and the generator that reads it. `page`: the text as an editable source.
+//! - `production`: the plugin and the health of services. `process`: a control plane on a node, its crashes and restarts.
+//! - `people`: what happens in a run: changes, commands, edits by hand, services that come and go, and versions of a train.
+//! - `judge`: what must hold at each edit, and at the end.
+
+mod judge;
+mod manifest;
+mod page;
+mod people;
+mod process;
+mod production;
+mod world;
+
+use std::{collections::BTreeMap, time::Duration};
+
+pub use world::World;
+
+use crate::executor::Instant;
+
+/// Duration of the phase with faults.
+const TROUBLE: Duration = Duration::from_secs(2400);
+
+/// Maximum duration of the phase without faults, in which all changes come to their end.
+const REST: Duration = Duration::from_secs(4 * 3600);
+
+/// The result of one seed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The seed.
+    pub seed: u64,
+    /// The rule that was broken, and how. `None`: all rules held.
+    pub violation: Option<(String, String)>,
+    /// A digest of all steps: equal runs have equal ones.
+    pub trace: u64,
+    /// Number of steps.
+    pub steps: u64,
+    /// How often each thing happened.
+    pub counts: BTreeMap<&'static str, u64>,
+}
+
+/// Runs one seed: a phase with faults, then a phase without, in which people end what waits for them.
+pub fn run(seed: u64) -> Report {
+    run_with(seed, |_| {})
+}
+
+/// Runs one seed of a world that `prepare` has changed before anything happens.
+pub fn run_with(seed: u64, prepare: impl FnOnce(&World)) -> Report {
+    let world = World::new(seed);
+    prepare(&world);
+    process::begin(&world);
+    world.spawn(people::act(world.clone()));
+    world.executor.run_until(Instant::default() + TROUBLE);
+    process::heal(&world);
+    world.spawn(people::end(world.clone()));
+    world
+        .executor
+        .run_until(Instant::default() + TROUBLE + REST);
+    world.state().judge_no_end();
+    world.report(seed)
+}

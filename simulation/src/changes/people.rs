@@ -1,0 +1,384 @@
+//! What happens in a run: people begin changes, command them, edit by hand, add and remove services, and offer versions; and
+//! the process dies.
+
+use std::time::Duration;
+
+use control_plane::{
+    By, Error, Handle, TrainView,
+    model::{AssetId, Filter, Message, rollout::RollOut},
+    runtime::{Runtime, timeout_at},
+    sdk::FieldEdit,
+    strategist::{
+        AskError, Command, State, View,
+        train::{Command as ToTrain, Idle},
+    },
+};
+use serde_json::json;
+
+use super::{
+    judge::Asked,
+    manifest::{DOCUMENT, POLICIES, Service, line},
+    page::edited,
+    process::{kill, power_cut},
+    world::World,
+};
+use crate::executor::{NodeId, NodeRuntime};
+
+/// Time after which a person gives up a call.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Names of services that come and go. They are the last ones by their ids.
+const NEW: [&str; 3] = ["t0", "t1", "t2"];
+
+/// Maximum number of changes that people want at the same time.
+const MOST: usize = 3;
+
+type Plane = Handle<NodeRuntime>;
+
+fn ann() -> By {
+    By {
+        who: "ann".into(),
+        why: "drawn at random".into(),
+    }
+}
+
+/// Lets things happen until the faults end.
+pub(super) async fn act(world: World) {
+    loop {
+        world
+            .takes(Duration::from_secs(1), Duration::from_secs(60))
+            .await;
+        let (drawn, faults) = {
+            let mut state = world.state();
+            if state.healed {
+                return;
+            }
+            (state.random.below(100), state.faults > 0)
+        };
+        match drawn {
+            0..=24 => begins(&world),
+            25..=36 => commands(&world),
+            37..=49 => edits(&world),
+            50..=57 => adds(&world),
+            58..=62 => removes(&world),
+            63..=74 => offers(&world, None),
+            75..=82 if faults => {
+                let node = world.state().process.as_ref().map(|it| it.node);
+                node.map(|node| kill(&world, node));
+            }
+            83..=84 if faults => power_cut(&world),
+            _ => {}
+        }
+    }
+}
+
+/// Waits for an answer of the control plane. `None`: there was none in time.
+async fn answer<T>(
+    world: &World,
+    call: impl Future<Output = Result<T, Error>>,
+) -> Option<Result<T, Error>> {
+    let clock = NodeRuntime::new(world.executor.clone(), NodeId::WORLD);
+    timeout_at(&clock, clock.now().mono + PATIENCE, call).await
+}
+
+/// A person begins a change, or asks for an earlier one again.
+fn begins(world: &World) {
+    let Some(handle) = world.state().handle() else {
+        return;
+    };
+    let (nth, change) = {
+        let mut state = world.state();
+        let (now, many) = (world.now(), state.judge.asked.len());
+        let again = state.random.per_mille(200) && many > 0;
+        let nth = match again {
+            true => state.random.below(many),
+            false if state.judge.recent(now) < MOST => {
+                let asked = draw_change(&mut state);
+                state.judge.asked.push(asked);
+                many
+            }
+            false => return,
+        };
+        let asked = &mut state.judge.asked[nth];
+        asked.asked.push(now);
+        (nth, asked.change.clone())
+    };
+    let world = world.clone();
+    world.clone().spawn(async move {
+        let begun = answer(&world, handle.roll_out(&change, ann())).await;
+        let mut state = world.state();
+        if begun.as_ref().is_some_and(Result::is_ok) {
+            state.count("change");
+        }
+        let now = world.now();
+        let asked = &mut state.judge.asked[nth];
+        match begun {
+            Some(Ok(_)) => asked.begun.push(now),
+            Some(Err(Error::RollOut(_))) => {}
+            _ => asked.unsure = true,
+        }
+    });
+}
+
+#[allow(clippy::expect_used, reason = "the constants are valid ids")]
+fn draw_change(state: &mut super::world::State) -> Asked {
+    let field = match state.train || state.random.per_mille(400) {
+        true => "flag",
+        false => "version",
+    };
+    let digit = [0, 0, 0, 3][state.random.below(4)];
+    let value = state.value(digit);
+    let policy = POLICIES[state.random.below(POLICIES.len())];
+    let name = format!("change-{}", state.judge.asked.len());
+    let policy_id = AssetId::new(policy).expect("the constant is a valid id");
+    let mut change = RollOut::new(name, policy_id)
+        .set(field, value)
+        .on(Filter::types([Service::TYPE]));
+    if state.random.per_mille(250) {
+        change = change.alone_while_baking();
+    }
+    let policy = state.page.manifest().policies[policy].clone();
+    Asked::new(change, (field, value), policy)
+}
+
+/// A person gives a command to a change.
+fn commands(world: &World) {
+    let (command, nth) = {
+        let mut state = world.state();
+        let all = [
+            Command::Pause,
+            Command::Resume,
+            Command::RollBack,
+            Command::Retry,
+            Command::Abort,
+        ];
+        let (command, many) = (all[state.random.below(all.len())], state.judge.asked.len());
+        if many == 0 {
+            return;
+        }
+        // One of the last changes is live.
+        let last = many.min(MOST);
+        (command, many - 1 - state.random.below(last))
+    };
+    tell(world, nth, command);
+}
+
+fn tell(world: &World, nth: usize, command: Command) {
+    let Some(handle) = world.state().handle() else {
+        return;
+    };
+    let key = world.state().judge.asked[nth].key();
+    if command == Command::Retry {
+        // It may have an effect although its answer is lost.
+        world.state().judge.asked[nth].retries += 1;
+    }
+    let world = world.clone();
+    world.clone().spawn(async move {
+        let told = answer(&world, handle.tell_rollout(&key, command, ann())).await;
+        let mut state = world.state();
+        match told {
+            Some(Ok(())) => state.count("command"),
+            Some(Err(Error::Rollout(AskError::Refused(_)))) if command == Command::Retry => {
+                state.judge.asked[nth].retries -= 1;
+            }
+            _ => {}
+        }
+    });
+}
+
+/// A person sets a field of a service, or writes a comment.
+fn edits(world: &World) {
+    let now = world.now();
+    let mut state = world.state();
+    let services = state.page.manifest().services();
+    let names: Vec<&String> = services.keys().collect();
+    let name = names[state.random.below(names.len())].clone();
+    if state.random.per_mille(300) {
+        let text = format!("{}# by hand\n", state.page.text);
+        return state.page.set(text);
+    }
+    let field = ["flag", "version"][state.random.below(2)];
+    let (was, to) = (services[&name].field(field), state.value(0));
+    let path = format!("services.{name}.{field}").parse();
+    let Ok(path) = path else { return };
+    let edit = FieldEdit::set(DOCUMENT, path, was, to);
+    if let Ok(text) = edited(&state.page.text, &[edit]) {
+        state.edited_by_hand(now, &name, field);
+        state.count("by hand");
+        state.page.set(text);
+    }
+}
+
+/// A person adds a service like one that is there.
+fn adds(world: &World) {
+    let now = world.now();
+    let mut state = world.state();
+    let services = state.page.manifest().services();
+    let free = NEW.iter().find(|name| !services.contains_key(**name));
+    let Some(name) = free else { return };
+    let like: Vec<Service> = services.values().copied().collect();
+    let like = like[state.random.below(like.len())];
+    let text = line(name, like, "eu") + "policies:";
+    let text = state.page.text.replace("policies:", &text);
+    state.judge.comes(now, name);
+    state.count("added");
+    state.page.set(text);
+}
+
+/// A person removes a service that was added.
+fn removes(world: &World) {
+    let mut state = world.state();
+    let text = state.page.text.clone();
+    let is_new = |line: &&str| {
+        NEW.iter()
+            .any(|name| line.starts_with(&format!("  {name}: ")))
+    };
+    let there: Vec<&str> = text.lines().filter(is_new).collect();
+    if there.is_empty() {
+        return;
+    }
+    let line = there[state.random.below(there.len())];
+    let name = line.trim().split(':').next().unwrap_or_default();
+    state.judge.goes(name);
+    state.count("removed");
+    state.page.set(text.replace(&format!("{line}\n"), ""));
+}
+
+/// A person offers a version to the train, in the text or by a command.
+fn offers(world: &World, digit: Option<u64>) {
+    let (by_command, version) = {
+        let mut state = world.state();
+        if !state.train {
+            return;
+        }
+        let drawn = [0, 0, 3][state.random.below(3)];
+        let version = state.value(digit.unwrap_or(drawn));
+        state.judge.offered.push(version);
+        state.count("offered");
+        (digit.is_none() && state.random.per_mille(500), version)
+    };
+    let handle = world.state().handle();
+    match handle.filter(|_| by_command) {
+        Some(handle) => {
+            let world = world.clone();
+            world.clone().spawn(async move {
+                let Ok(train) = AssetId::new("train") else {
+                    return;
+                };
+                let offer = ToTrain::Offer(json!(version));
+                let told = async { handle.trains().command(&train, offer, ann()).await };
+                drop(answer(&world, told).await);
+            });
+        }
+        None => {
+            let mut state = world.state();
+            let text = state.page.text.clone();
+            let Some(at) = text.find("\"offers\":") else {
+                return;
+            };
+            let at = at + "\"offers\":".len();
+            let end = text[at..].find(',').map_or(text.len(), |end| at + end);
+            state
+                .page
+                .set(format!("{}{version}{}", &text[..at], &text[end..]));
+        }
+    }
+}
+
+/// Ends what waits for a person, until all changes have ended and production is as intended.
+pub(super) async fn end(world: World) {
+    let mut offered = false;
+    loop {
+        world.sleep(Duration::from_secs(15)).await;
+        let Some(handle) = world.state().handle() else {
+            continue;
+        };
+        let Some(Ok(views)) = answer(&world, handle.rollouts()).await else {
+            continue;
+        };
+        world.state().judge.views = views.iter().map(|view| format!("{view:?}")).collect();
+        for view in &views {
+            help(&world, view);
+        }
+        if let Some(Ok(true)) = answer(&world, have_ended(&world, &handle)).await {
+            // Now nothing is beside the last version that could be taken for its fault.
+            if !std::mem::replace(&mut offered, true) {
+                offers(&world, Some(0));
+                continue;
+            }
+            world.state().judge_end();
+            return world.executor.stop();
+        }
+    }
+}
+
+/// Gives a rollout that waits for a person a command.
+fn help(world: &World, view: &View) {
+    if !view.is_on_hold() && view.awaits_person.is_none() {
+        return;
+    }
+    let again = world.state().random.per_mille(300);
+    let state = view.rollout.as_ref().map(|rollout| &rollout.state);
+    let command = match state {
+        Some(State::Paused | State::RollingBack { paused: true, .. }) => Command::Resume,
+        Some(State::Stopped { .. }) if again => Command::Retry,
+        Some(State::Running | State::Stopped { .. }) => Command::RollBack,
+        _ => return,
+    };
+    let nth = {
+        let judge = &world.state().judge;
+        judge
+            .asked
+            .iter()
+            .position(|asked| asked.key() == view.policy)
+    };
+    match nth {
+        Some(nth) => tell(world, nth, command),
+        // The change of a stage of the train.
+        None => {
+            let Some(handle) = world.state().handle() else {
+                return;
+            };
+            let (world, key) = (world.clone(), view.policy.clone());
+            world.clone().spawn(async move {
+                drop(answer(&world, handle.tell_rollout(&key, command, ann())).await);
+            });
+        }
+    }
+}
+
+/// Whether all changes have ended, no field is held, and production is as intended. The states of the changes are noted.
+async fn have_ended(world: &World, handle: &Plane) -> Result<bool, Error> {
+    let keys: Vec<AssetId> = world.state().judge.asked.iter().map(Asked::key).collect();
+    for (nth, key) in keys.iter().enumerate() {
+        let newest = handle.past_rollouts(key).await?.pop();
+        let state = newest.map(|rollout| rollout.state);
+        if state.as_ref().is_some_and(|state| !state.has_ended()) {
+            return Ok(false);
+        }
+        world.state().judge.asked[nth].end = state;
+    }
+    if !train_rests(world, handle).await? || !handle.held_fields().await?.is_empty() {
+        return Ok(false);
+    }
+    let state = world.state();
+    let services = state.page.manifest().services();
+    let mut all = services.iter();
+    Ok(all.all(|(name, service)| state.production.content(name) == Some(*service)))
+}
+
+/// Whether the train knows the newest version, and nothing enters a stage any more.
+async fn train_rests(world: &World, handle: &Plane) -> Result<bool, Error> {
+    let Some(newest) = world.state().judge.offered.last().copied() else {
+        return Ok(true);
+    };
+    let views = handle.trains().all().await?;
+    world.state().judge.train = format!("{views:?}");
+    let knows = |view: &TrainView| view.record.versions.iter().any(|it| it.value == newest);
+    let mut stages = views.iter().flat_map(|view| &view.stages);
+    let rest = stages.all(|stage| {
+        let idle = matches!(stage.next, Err(Idle::NothingNewer | Idle::Held(_)));
+        !stage.runs && idle
+    });
+    Ok(rest && views.iter().all(knows))
+}

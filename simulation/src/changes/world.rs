@@ -1,0 +1,160 @@
+//! The shared state of a run.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+#[cfg(feature = "planted-bugs")]
+use annealing_strategist::kernel::Bug;
+use control_plane::Handle;
+use control_plane_store::MemoryStore;
+
+use super::{Report, judge::Judge, manifest, page::Page, production::Production};
+use crate::{
+    executor::{Executor, Instant, NodeId, NodeRuntime},
+    random::Random,
+};
+
+/// The world around the control plane. Clones share one state.
+#[derive(Clone)]
+pub struct World {
+    pub(super) executor: Executor,
+    state: Arc<Mutex<State>>,
+}
+
+/// A running control plane.
+#[derive(Clone)]
+pub(super) struct Process {
+    pub(super) node: NodeId,
+    pub(super) handle: Handle<NodeRuntime>,
+}
+
+pub(super) struct State {
+    pub(super) random: Random,
+    /// Whether the faults have ended.
+    pub(super) healed: bool,
+    /// Faults strike this often, per thousand chances of each.
+    pub(super) faults: u32,
+    pub(super) store: MemoryStore,
+    /// `None`: it died, and starts again later.
+    pub(super) process: Option<Process>,
+    pub(super) page: Page,
+    pub(super) production: Production,
+    pub(super) judge: Judge,
+    /// Whether a train carries the versions of services. Otherwise changes set them, too.
+    pub(super) train: bool,
+    /// The number of the next value that a person writes or wants.
+    pub(super) values: u64,
+    #[cfg(feature = "planted-bugs")]
+    pub(super) planted: Option<Bug>,
+}
+
+impl World {
+    pub(super) fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let train = random.per_mille(350);
+        let faults = [0, 10, 10, 40][random.below(4)];
+        let text = manifest::draw(&mut random, train);
+        let state = State {
+            healed: false,
+            faults,
+            store: MemoryStore::new(),
+            process: None,
+            page: Page::new(text),
+            production: Production::default(),
+            judge: Judge::new(train),
+            train,
+            values: 10,
+            random,
+            #[cfg(feature = "planted-bugs")]
+            planted: None,
+        };
+        Self {
+            executor: Executor::sorted(seed),
+            state: Arc::new(Mutex::new(state)),
+        }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Leaves out a guard of the strategist.
+    #[cfg(feature = "planted-bugs")]
+    pub fn plant(&self, bug: Bug) {
+        self.state().planted = Some(bug);
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        self.executor.now()
+    }
+
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.executor.spawn(NodeId::WORLD, Box::pin(task));
+    }
+
+    pub(super) async fn sleep(&self, time: Duration) {
+        self.executor.sleep(time).await;
+    }
+
+    /// Sleeps for a random time.
+    pub(super) async fn takes(&self, least: Duration, most: Duration) {
+        let time = self.state().random.between(least, most);
+        self.sleep(time).await;
+    }
+
+    /// Ends the run if a rule was broken.
+    pub(super) fn verdict(&self) {
+        if self.state().judge.violation.is_some() {
+            self.executor.stop();
+        }
+    }
+
+    pub(super) fn report(&self, seed: u64) -> Report {
+        let panicked = self.executor.panicked();
+        let panicked = panicked.map(|why| ("panic".to_owned(), why));
+        let (violation, counts) = {
+            let judge = &self.state().judge;
+            (judge.violation.clone(), judge.counts.clone())
+        };
+        let report = Report {
+            seed,
+            violation: panicked.or(violation),
+            trace: self.executor.trace(),
+            steps: self.executor.steps(),
+            counts,
+        };
+        // The tasks have clones of the world.
+        self.executor.end();
+        self.state().process = None;
+        report
+    }
+}
+
+impl State {
+    /// Whether a fault strikes now.
+    pub(super) fn strikes(&mut self, times: u32) -> bool {
+        !self.healed && self.random.per_mille(self.faults * times)
+    }
+
+    /// A value that no field has had. `digit` is its last one: 3 is sick.
+    pub(super) fn value(&mut self, digit: u64) -> u64 {
+        self.values += 10;
+        self.values + digit
+    }
+
+    /// Counts something that happens.
+    pub(super) fn count(&mut self, what: &'static str) {
+        *self.judge.counts.entry(what).or_default() += 1;
+    }
+
+    /// The last handle to the control plane. `None`: it is down.
+    pub(super) fn handle(&self) -> Option<Handle<NodeRuntime>> {
+        Some(self.process.as_ref()?.handle.clone())
+    }
+}
+
+/// Numbers of things that happened.
+pub(super) type Counts = BTreeMap<&'static str, u64>;
