@@ -1,6 +1,11 @@
 //! Command line program: runs seeds and reports the violations.
 
-use std::{collections::hash_map::RandomState, hash::BuildHasher, io::Write, process::ExitCode};
+use std::{
+    collections::{BTreeMap, hash_map::RandomState},
+    hash::BuildHasher,
+    io::Write,
+    process::ExitCode,
+};
 
 use clap::Parser;
 use simulation::{Scenario, Sum, run_all};
@@ -20,6 +25,9 @@ struct Arguments {
     /// Maximum number of last events shown for a failing seed.
     #[arg(long, default_value_t = 60)]
     events: usize,
+    /// Run changes of sources and trains through the whole control plane, instead of enforcement and rollouts.
+    #[arg(long)]
+    changes: bool,
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
@@ -38,6 +46,9 @@ fn main() -> ExitCode {
         // Print the seeds first, so that an interrupted run can be repeated.
         let _ = writeln!(std::io::stdout(), "{}", told(first, arguments.seeds));
     }
+    if arguments.changes {
+        return changes_of(first, arguments.seeds);
+    }
     let again = |seed| arguments.check_replay || seed % 50 == 0;
     let sum = run_all(first, arguments.seeds, Scenario::choose, again);
     let never = sum.never();
@@ -55,6 +66,30 @@ fn main() -> ExitCode {
     };
     let failed = unseen || !sum.violations.is_empty() || !sum.not_replayed.is_empty();
     ExitCode::from(u8::from(failed))
+}
+
+/// Runs changes and trains, and writes the failing seeds and the counters.
+fn changes_of(first: u64, seeds: u64) -> ExitCode {
+    let reports = simulation::changes::run_all(first, seeds);
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut out = std::io::stdout().lock();
+    let mut failed = 0;
+    for report in &reports {
+        for (what, count) in &report.counts {
+            *counts.entry(what).or_default() += count;
+        }
+        if let Some((rule, what)) = &report.violation {
+            failed += 1;
+            // Ignore the error of a closed pipe, here and below.
+            let _ = writeln!(out, "seed {}: {rule}: {what}", report.seed);
+        }
+    }
+    for (what, count) in &counts {
+        let _ = writeln!(out, "{count:>12} {what}");
+    }
+    let steps: u64 = reports.iter().map(|report| report.steps).sum();
+    let _ = writeln!(out, "{seeds} seeds, {failed} violations; {steps} steps");
+    ExitCode::from(u8::from(failed > 0))
 }
 
 /// Draws a random first seed, so that runs differ from earlier runs and from the tests. It is short enough to type.

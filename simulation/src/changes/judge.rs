@@ -25,6 +25,9 @@ use crate::executor::Instant;
 /// Changes that were asked for within this time may all be live.
 const RECENT: Duration = Duration::from_secs(240);
 
+/// A service that comes this long before a change sets the field of another one takes its turn in it.
+const SOON: Duration = Duration::from_secs(300);
+
 /// A service and the name of one of its fields.
 type Field = (String, &'static str);
 
@@ -38,6 +41,8 @@ pub(super) struct Judge {
     pub(super) asked: Vec<Asked>,
     /// The versions that were offered to the train.
     pub(super) offered: Vec<u64>,
+    /// The last one of these that was offered in the text.
+    pub(super) newest: Option<u64>,
     /// The values before the versions of the train, by service and version.
     before: BTreeMap<(String, u64), u64>,
     /// The versions that were seen ripe in the first stage.
@@ -86,6 +91,8 @@ pub(super) struct Asked {
     before: BTreeMap<String, u64>,
     /// The number of times that it has set the field of each service.
     forward: BTreeMap<String, usize>,
+    /// The last time at which it has set the field of a service that was there when it was asked for.
+    last: Option<Instant>,
     /// Whether targets have gone back, or were set by people: then its pace is not judged.
     disturbed: bool,
 }
@@ -108,6 +115,7 @@ impl Asked {
             end: None,
             before: BTreeMap::new(),
             forward: BTreeMap::new(),
+            last: None,
             disturbed: false,
         }
     }
@@ -126,8 +134,9 @@ impl Asked {
 impl Judge {
     pub(super) fn new(train: bool) -> Self {
         Self {
-            // The version that all services have at the beginning is the first one of the train.
+            // All services have the first version of the train at the beginning, so it is ripe everywhere.
             offered: if train { vec![1] } else { Vec::new() },
+            ripe: BTreeSet::from([1]),
             ..Self::default()
         }
     }
@@ -258,6 +267,10 @@ impl State {
         let times = asked.forward.entry(name.to_owned()).or_default();
         *times += 1;
         let (times, most) = (*times, asked.retries + asked.asked.len());
+        let came = self.judge.came.get(name);
+        if came.is_none_or(|came| asked.asked.iter().any(|at| came < at)) {
+            asked.last = Some(now);
+        }
         asked.before.insert(name.to_owned(), was);
         let (begun, unsure) = (asked.begun.last().copied(), asked.unsure);
         let begun = begun.filter(|_| !unsure);
@@ -397,24 +410,23 @@ impl State {
         self.judge_train_end();
     }
 
-    /// R101: all services that were there when a change began have its value, or one that was set later.
+    /// R101, R18: all services that were there when a change began, or came in time, have its value, or one that was set later.
     fn judge_complete(&mut self, nth: usize, set: &[String]) {
         let asked = &self.judge.asked[nth];
         let Some(first) = asked.asked.first().copied() else {
             return;
         };
         let services = self.page.manifest().services();
-        let skipped = services.keys().filter(|name| {
-            let came = self
-                .judge
-                .came
-                .get(*name)
-                .is_some_and(|came| *came >= first);
+        let is_known = |value: u64| asked.before.values().any(|it| *it == value);
+        let skipped = services.iter().filter(|(name, service)| {
+            let came = self.judge.came.get(*name).filter(|came| **came >= first);
+            let late = came.is_some_and(|came| asked.last.is_none_or(|last| last < *came + SOON));
+            let other = came.is_some() && !is_known(service.field(asked.field));
             let last = self.judge.writers.get(&((*name).clone(), asked.field));
             let later = last.is_some_and(|(at, _)| *at >= first);
-            !came && !later && !set.contains(*name)
+            !late && !other && !later && !set.contains(*name)
         });
-        let skipped: Vec<&String> = skipped.collect();
+        let skipped: Vec<&String> = skipped.map(|(name, _)| name).collect();
         if !skipped.is_empty() {
             let what = format!("{} is complete without {skipped:?}", asked.change.name);
             self.violated("R101", what);
@@ -423,7 +435,7 @@ impl State {
 
     /// R104: the newest version is everywhere.
     fn judge_train_end(&mut self) {
-        let Some(newest) = self.judge.offered.last().copied() else {
+        let Some(newest) = self.judge.newest else {
             return;
         };
         let services = self.page.manifest().services();

@@ -22,7 +22,7 @@ mod process;
 mod production;
 mod world;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, panic::resume_unwind, time::Duration};
 
 pub use world::World;
 
@@ -52,6 +52,19 @@ pub struct Report {
 /// Runs one seed: a phase with faults, then a phase without, in which people end what waits for them.
 pub fn run(seed: u64) -> Report {
     run_with(seed, |_| {})
+}
+
+/// Runs `count` seeds from `first` on, two at a time. The reports are sorted by seed.
+pub fn run_all(first: u64, count: u64) -> Vec<Report> {
+    let half = |nth: u64| move || (first + nth..first + count).step_by(2).map(run).collect();
+    let mut reports: Vec<Report> = std::thread::scope(|scope| {
+        let halves = [0, 1].map(|nth| scope.spawn(half(nth)));
+        let joined = halves.into_iter().map(|half| half.join());
+        let halves = joined.map(|half| half.unwrap_or_else(|panic| resume_unwind(panic)));
+        halves.flat_map(|half: Vec<Report>| half).collect()
+    });
+    reports.sort_by_key(|report| report.seed);
+    reports
 }
 
 /// Runs one seed of a world that `prepare` has changed before anything happens.

@@ -272,6 +272,7 @@ fn offers(world: &World, digit: Option<u64>) {
         }
         None => {
             let mut state = world.state();
+            state.judge.newest = Some(version);
             let text = state.page.text.clone();
             let Some(at) = text.find("\"offers\":") else {
                 return;
@@ -369,7 +370,7 @@ async fn have_ended(world: &World, handle: &Plane) -> Result<bool, Error> {
 
 /// Whether the train knows the newest version, and nothing enters a stage any more.
 async fn train_rests(world: &World, handle: &Plane) -> Result<bool, Error> {
-    let Some(newest) = world.state().judge.offered.last().copied() else {
+    let Some(newest) = world.state().judge.newest else {
         return Ok(true);
     };
     let views = handle.trains().all().await?;

@@ -2,6 +2,7 @@
 //! `cargo test -p simulation --profile checked --features long-tests`.
 
 mod away;
+mod changes;
 mod crashes;
 mod cures;
 mod invariants;

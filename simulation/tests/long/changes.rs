@@ -1,0 +1,48 @@
+//! Changes of sources, and trains, through the whole control plane. For each guard, a test removes it and the judge of the text
+//! must find the violation.
+
+use annealing_strategist::kernel::Bug;
+use simulation::changes::{Report, run, run_all, run_with};
+
+/// Maximum number of seeds until a planted bug must have been found.
+const PATIENCE: u64 = 60;
+
+#[test]
+fn r101_to_r104_hold_over_many_seeds() {
+    let reports = run_all(0, 200);
+    let violated = |report: &&Report| report.violation.is_some();
+    let violations: Vec<_> = reports.iter().filter(violated).collect();
+    assert!(violations.is_empty(), "{violations:#?}");
+    let things = [
+        "added",
+        "back",
+        "by hand",
+        "command",
+        "completed",
+        "forward",
+        "kill",
+        "offered",
+        "rolled back",
+        "train",
+    ];
+    for thing in things {
+        let counts = reports.iter().filter_map(|report| report.counts.get(thing));
+        let count: u64 = counts.sum();
+        assert!(count > 100, "{thing}: {count}");
+    }
+}
+
+#[test]
+fn seed_repeats_exactly_and_another_one_differs() {
+    for seed in 0..8 {
+        assert_eq!(run(seed), run(seed));
+    }
+    assert_ne!(run(3).trace, run(4).trace);
+}
+
+/// The rules that the judge finds broken if the strategist lacks a guard.
+fn seen(bug: Bug) -> Option<String> {
+    let violation = |seed| run_with(seed, |world| world.plant(bug)).violation;
+    let (rule, _) = (0..PATIENCE).find_map(violation)?;
+    Some(rule)
+}
