@@ -75,17 +75,17 @@ fn changes_of(first: u64, seeds: u64) -> ExitCode {
     let mut out = std::io::stdout().lock();
     let mut failed = 0;
     for report in &reports {
-        for (what, count) in &report.counts {
-            *counts.entry(what).or_default() += count;
+        for (event, count) in &report.counts {
+            *counts.entry(event).or_default() += count;
         }
-        if let Some((rule, what)) = &report.violation {
+        if let Some((rule, how)) = &report.violation {
             failed += 1;
             // Ignore the error of a closed pipe, here and below.
-            let _ = writeln!(out, "seed {}: {rule}: {what}", report.seed);
+            let _ = writeln!(out, "seed {}: {rule}: {how}", report.seed);
         }
     }
-    for (what, count) in &counts {
-        let _ = writeln!(out, "{count:>12} {what}");
+    for (event, count) in &counts {
+        let _ = writeln!(out, "{count:>12} {event}");
     }
     let steps: u64 = reports.iter().map(|report| report.steps).sum();
     let _ = writeln!(out, "{seeds} seeds, {failed} violations; {steps} steps");

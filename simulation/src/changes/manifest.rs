@@ -103,7 +103,7 @@ pub(super) fn draw(random: &mut Random, train: bool) -> String {
     }
     text += "policies:\n  policy/edits: {\"update\": \"edits\"}\n";
     let mut policy = |name: &str| {
-        let policy = draw_policy(random);
+        let policy = slowed(draw_policy(random), 1 + random.below(6) as u64);
         let _ = writeln!(text, "  {name}: {}", json(&policy));
     };
     POLICIES.into_iter().for_each(&mut policy);
@@ -117,6 +117,17 @@ pub(super) fn draw(random: &mut Random, train: bool) -> String {
         let _ = writeln!(text, "trains:\n  train: {}", json(&train));
     }
     text
+}
+
+/// A policy that bakes several times as long, so that more happens during a change.
+fn slowed(mut policy: RolloutPolicy, times: u64) -> RolloutPolicy {
+    policy.bake_secs *= times;
+    policy
+        .canary
+        .iter_mut()
+        .for_each(|it| it.bake_secs *= times);
+    policy.waves.iter_mut().for_each(|it| it.bake_secs *= times);
+    policy
 }
 
 /// A value as JSON, which is YAML too.

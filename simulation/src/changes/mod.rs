@@ -9,17 +9,18 @@
 //! assert_eq!(report.trace, simulation::changes::run(3).trace);
 //! ```
 //!
-//! - `manifest`: the text, and the generator that reads it. `page`: the text as an editable source.
-//! - `production`: the plugin and the health of services. `process`: a control plane on a node, its crashes and restarts.
-//! - `people`: what happens in a run: changes, commands, edits by hand, services that come and go, and versions of a train.
-//! - `judge`: what must hold at each edit, and at the end.
+//! - `manifest`: the content of the text, and the generator. `page`: the text. `source`: the text as an editable source.
+//! - `production`: the content of services. `plugin`: the plugin, and the health. `process`: a control plane on a node.
+//! - `people`: the events of a run: changes, commands, edits by hand, services that come and go, and versions of a train.
+//! - `world`: the state of a run. Its judge checks each edit, and the end.
 
-mod judge;
 mod manifest;
 mod page;
 mod people;
+mod plugin;
 mod process;
 mod production;
+mod source;
 mod world;
 
 use std::{collections::BTreeMap, panic::resume_unwind, time::Duration};
@@ -49,7 +50,7 @@ pub struct Report {
     pub counts: BTreeMap<&'static str, u64>,
 }
 
-/// Runs one seed: a phase with faults, then a phase without, in which people end what waits for them.
+/// Runs one seed: a phase with faults, then a phase without, in which people end the changes that wait for them.
 pub fn run(seed: u64) -> Report {
     run_with(seed, |_| {})
 }

@@ -1,4 +1,4 @@
-//! What happens in a run: people begin changes, command them, edit by hand, add and remove services, and offer versions; and
+//! The events of a run: people begin changes, command them, edit by hand, add and remove services, and offer versions; and
 //! the process dies.
 
 use std::time::Duration;
@@ -16,11 +16,10 @@ use control_plane::{
 use serde_json::json;
 
 use super::{
-    judge::Asked,
     manifest::{DOCUMENT, POLICIES, Service, line},
     page::edited,
     process::{kill, power_cut},
-    world::World,
+    world::{State as Whole, Wanted, World},
 };
 use crate::executor::{NodeId, NodeRuntime};
 
@@ -88,20 +87,20 @@ fn begins(world: &World) {
     };
     let (nth, change) = {
         let mut state = world.state();
-        let (now, many) = (world.now(), state.judge.asked.len());
+        let (now, many) = (world.now(), state.judge.wanted.len());
         let again = state.random.per_mille(200) && many > 0;
         let nth = match again {
             true => state.random.below(many),
             false if state.judge.recent(now) < MOST => {
-                let asked = draw_change(&mut state);
-                state.judge.asked.push(asked);
+                let wanted = draw_change(&mut state);
+                state.judge.wanted.push(wanted);
                 many
             }
             false => return,
         };
-        let asked = &mut state.judge.asked[nth];
-        asked.asked.push(now);
-        (nth, asked.change.clone())
+        let wanted = &mut state.judge.wanted[nth];
+        wanted.wanted.push(now);
+        (nth, wanted.change.clone())
     };
     let world = world.clone();
     world.clone().spawn(async move {
@@ -111,17 +110,17 @@ fn begins(world: &World) {
             state.count("change");
         }
         let now = world.now();
-        let asked = &mut state.judge.asked[nth];
+        let wanted = &mut state.judge.wanted[nth];
         match begun {
-            Some(Ok(_)) => asked.begun.push(now),
+            Some(Ok(_)) => wanted.begun.push(now),
             Some(Err(Error::RollOut(_))) => {}
-            _ => asked.unsure = true,
+            _ => wanted.unsure = true,
         }
     });
 }
 
 #[allow(clippy::expect_used, reason = "the constants are valid ids")]
-fn draw_change(state: &mut super::world::State) -> Asked {
+fn draw_change(state: &mut Whole) -> Wanted {
     let field = match state.train || state.random.per_mille(400) {
         true => "flag",
         false => "version",
@@ -129,7 +128,7 @@ fn draw_change(state: &mut super::world::State) -> Asked {
     let digit = [0, 0, 0, 3][state.random.below(4)];
     let value = state.value(digit);
     let policy = POLICIES[state.random.below(POLICIES.len())];
-    let name = format!("change-{}", state.judge.asked.len());
+    let name = format!("change-{}", state.judge.wanted.len());
     let policy_id = AssetId::new(policy).expect("the constant is a valid id");
     let mut change = RollOut::new(name, policy_id)
         .set(field, value)
@@ -138,7 +137,7 @@ fn draw_change(state: &mut super::world::State) -> Asked {
         change = change.alone_while_baking();
     }
     let policy = state.page.manifest().policies[policy].clone();
-    Asked::new(change, (field, value), policy)
+    Wanted::new(change, (field, value), policy)
 }
 
 /// A person gives a command to a change.
@@ -152,7 +151,7 @@ fn commands(world: &World) {
             Command::Retry,
             Command::Abort,
         ];
-        let (command, many) = (all[state.random.below(all.len())], state.judge.asked.len());
+        let (command, many) = (all[state.random.below(all.len())], state.judge.wanted.len());
         if many == 0 {
             return;
         }
@@ -160,26 +159,26 @@ fn commands(world: &World) {
         let last = many.min(MOST);
         (command, many - 1 - state.random.below(last))
     };
-    tell(world, nth, command);
+    command_to(world, nth, command);
 }
 
-fn tell(world: &World, nth: usize, command: Command) {
+fn command_to(world: &World, nth: usize, command: Command) {
     let Some(handle) = world.state().handle() else {
         return;
     };
-    let key = world.state().judge.asked[nth].key();
+    let key = world.state().judge.wanted[nth].key();
     if command == Command::Retry {
         // It may have an effect although its answer is lost.
-        world.state().judge.asked[nth].retries += 1;
+        world.state().judge.wanted[nth].retries += 1;
     }
     let world = world.clone();
     world.clone().spawn(async move {
-        let told = answer(&world, handle.tell_rollout(&key, command, ann())).await;
+        let answered = answer(&world, handle.tell_rollout(&key, command, ann())).await;
         let mut state = world.state();
-        match told {
+        match answered {
             Some(Ok(())) => state.count("command"),
             Some(Err(Error::Rollout(AskError::Refused(_)))) if command == Command::Retry => {
-                state.judge.asked[nth].retries -= 1;
+                state.judge.wanted[nth].retries -= 1;
             }
             _ => {}
         }
@@ -266,8 +265,8 @@ fn offers(world: &World, digit: Option<u64>) {
                     return;
                 };
                 let offer = ToTrain::Offer(json!(version));
-                let told = async { handle.trains().command(&train, offer, ann()).await };
-                drop(answer(&world, told).await);
+                let offering = async { handle.trains().command(&train, offer, ann()).await };
+                drop(answer(&world, offering).await);
             });
         }
         None => {
@@ -286,7 +285,7 @@ fn offers(world: &World, digit: Option<u64>) {
     }
 }
 
-/// Ends what waits for a person, until all changes have ended and production is as intended.
+/// Ends the changes that wait for a person, until all changes have ended and production is as intended.
 pub(super) async fn end(world: World) {
     let mut offered = false;
     loop {
@@ -329,12 +328,12 @@ fn help(world: &World, view: &View) {
     let nth = {
         let judge = &world.state().judge;
         judge
-            .asked
+            .wanted
             .iter()
-            .position(|asked| asked.key() == view.policy)
+            .position(|wanted| wanted.key() == view.policy)
     };
     match nth {
-        Some(nth) => tell(world, nth, command),
+        Some(nth) => command_to(world, nth, command),
         // The change of a stage of the train.
         None => {
             let Some(handle) = world.state().handle() else {
@@ -350,14 +349,14 @@ fn help(world: &World, view: &View) {
 
 /// Whether all changes have ended, no field is held, and production is as intended. The states of the changes are noted.
 async fn have_ended(world: &World, handle: &Plane) -> Result<bool, Error> {
-    let keys: Vec<AssetId> = world.state().judge.asked.iter().map(Asked::key).collect();
+    let keys: Vec<AssetId> = world.state().judge.wanted.iter().map(Wanted::key).collect();
     for (nth, key) in keys.iter().enumerate() {
         let newest = handle.past_rollouts(key).await?.pop();
         let state = newest.map(|rollout| rollout.state);
         if state.as_ref().is_some_and(|state| !state.has_ended()) {
             return Ok(false);
         }
-        world.state().judge.asked[nth].end = state;
+        world.state().judge.wanted[nth].end = state;
     }
     if !train_rests(world, handle).await? || !handle.held_fields().await?.is_empty() {
         return Ok(false);

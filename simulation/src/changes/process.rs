@@ -19,8 +19,8 @@ use tower::ServiceBuilder;
 
 use super::{
     manifest::{Model, Service},
-    page::Source,
-    production::{Provider, Seen},
+    plugin::{Provider, Seen},
+    source::Source,
     world::{Process, World},
 };
 use crate::executor::{NodeId, NodeRuntime};
@@ -147,7 +147,7 @@ pub(super) fn kill(world: &World, node: NodeId) -> bool {
     true
 }
 
-/// Kills the process, and loses what the store has not synced.
+/// Kills the process, and loses the writes that the store has not synced.
 pub(super) fn power_cut(world: &World) {
     let node = {
         let mut state = world.state();

@@ -20,6 +20,7 @@ fn r101_to_r104_hold_over_many_seeds() {
         "command",
         "completed",
         "forward",
+        "joined",
         "kill",
         "offered",
         "rolled back",
@@ -28,7 +29,7 @@ fn r101_to_r104_hold_over_many_seeds() {
     for thing in things {
         let counts = reports.iter().filter_map(|report| report.counts.get(thing));
         let count: u64 = counts.sum();
-        assert!(count > 100, "{thing}: {count}");
+        assert!(count > 50, "{thing}: {count}");
     }
 }
 
@@ -40,9 +41,18 @@ fn seed_repeats_exactly_and_another_one_differs() {
     assert_ne!(run(3).trace, run(4).trace);
 }
 
-/// The rules that the judge finds broken if the strategist lacks a guard.
-fn seen(bug: Bug) -> Option<String> {
-    let violation = |seed| run_with(seed, |world| world.plant(bug)).violation;
-    let (rule, _) = (0..PATIENCE).find_map(violation)?;
-    Some(rule)
+#[test]
+fn guards_that_are_left_out_are_seen_in_the_text() {
+    let bugs = [
+        (Bug::RollBackSettledOnly, "R22"),
+        (Bug::IgnoreUnhealthy, "R21"),
+        (Bug::CompletesEarly, "R101"),
+        (Bug::BackTooSoon, "R22"),
+        (Bug::NeverBack, "L7"),
+    ];
+    for (bug, rule) in bugs {
+        let violation = |seed| run_with(seed, |world| world.plant(bug)).violation;
+        let seen = (0..PATIENCE).find_map(violation).map(|(rule, _)| rule);
+        assert_eq!(seen.as_deref(), Some(rule), "{bug:?}");
+    }
 }

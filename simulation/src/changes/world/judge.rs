@@ -1,4 +1,4 @@
-//! What must hold at each edit of the text, and at the end. It rests on the text, on production, and on how the rollouts have
+//! The rules that must hold at each edit of the text, and at the end. It rests on the text, on production, and on how the rollouts have
 //! ended by their records.
 
 use std::{
@@ -16,33 +16,33 @@ use control_plane::{
 };
 use serde_json::Value;
 
-use super::{
-    manifest::{FIRST, POLICIES},
-    world::{Counts, State},
+use super::{Counts, State};
+use crate::{
+    changes::manifest::{FIRST, POLICIES},
+    executor::Instant,
 };
-use crate::executor::Instant;
 
-/// Changes that were asked for within this time may all be live.
+/// Changes that were requested within this time may all be live.
 const RECENT: Duration = Duration::from_secs(240);
 
 /// A service that comes this long before a change sets the field of another one takes its turn in it.
-const SOON: Duration = Duration::from_secs(300);
+const SOON: Duration = Duration::from_secs(120);
 
 /// A service and the name of one of its fields.
 type Field = (String, &'static str);
 
-/// What the judge has seen.
+/// The facts that the judge has seen.
 #[derive(Default)]
-pub(super) struct Judge {
+pub(in crate::changes) struct Judge {
     /// The rule that was broken first, and how.
-    pub(super) violation: Option<(String, String)>,
-    pub(super) counts: Counts,
-    /// The changes that people have asked for.
-    pub(super) asked: Vec<Asked>,
+    pub(in crate::changes) violation: Option<(String, String)>,
+    pub(in crate::changes) counts: Counts,
+    /// The changes that people have requested.
+    pub(in crate::changes) wanted: Vec<Wanted>,
     /// The versions that were offered to the train.
-    pub(super) offered: Vec<u64>,
+    pub(in crate::changes) offered: Vec<u64>,
     /// The last one of these that was offered in the text.
-    pub(super) newest: Option<u64>,
+    pub(in crate::changes) newest: Option<u64>,
     /// The values before the versions of the train, by service and version.
     before: BTreeMap<(String, u64), u64>,
     /// The versions that were seen ripe in the first stage.
@@ -56,8 +56,8 @@ pub(super) struct Judge {
     /// The edits so far, for people who read a violation.
     log: Vec<String>,
     /// The last views of all rollouts, and of the train, for the same.
-    pub(super) views: Vec<String>,
-    pub(super) train: String,
+    pub(in crate::changes) views: Vec<String>,
+    pub(in crate::changes) train: String,
 }
 
 /// Who has set a field.
@@ -71,34 +71,34 @@ enum Writer {
     Back,
 }
 
-/// A change that people have asked for.
-pub(super) struct Asked {
-    pub(super) change: RollOut,
+/// A change that people have requested.
+pub(in crate::changes) struct Wanted {
+    pub(in crate::changes) change: RollOut,
     field: &'static str,
     value: u64,
     policy: RolloutPolicy,
-    /// The times at which it was asked for.
-    pub(super) asked: Vec<Instant>,
+    /// The times at which it was requested.
+    pub(in crate::changes) wanted: Vec<Instant>,
     /// The times at which it was known to have begun.
-    pub(super) begun: Vec<Instant>,
+    pub(in crate::changes) begun: Vec<Instant>,
     /// Whether it may have begun at other times, too.
-    pub(super) unsure: bool,
+    pub(in crate::changes) unsure: bool,
     /// Number of times that people had it tried again.
-    pub(super) retries: usize,
+    pub(in crate::changes) retries: usize,
     /// How its newest rollout has ended. `None`: it has not ended, or never began.
-    pub(super) end: Option<How>,
+    pub(in crate::changes) end: Option<How>,
     /// The values of the field before it, by service.
     before: BTreeMap<String, u64>,
     /// The number of times that it has set the field of each service.
     forward: BTreeMap<String, usize>,
-    /// The last time at which it has set the field of a service that was there when it was asked for.
+    /// The last time at which it has set the field of a service that was there when it was requested.
     last: Option<Instant>,
     /// Whether targets have gone back, or were set by people: then its pace is not judged.
     disturbed: bool,
 }
 
-impl Asked {
-    pub(super) fn new(
+impl Wanted {
+    pub(in crate::changes) fn new(
         change: RollOut,
         (field, value): (&'static str, u64),
         policy: RolloutPolicy,
@@ -108,7 +108,7 @@ impl Asked {
             field,
             value,
             policy,
-            asked: Vec::new(),
+            wanted: Vec::new(),
             begun: Vec::new(),
             unsure: false,
             retries: 0,
@@ -122,7 +122,7 @@ impl Asked {
 
     /// The key of its rollout.
     #[allow(clippy::expect_used, reason = "its name is drawn here and valid")]
-    pub(super) fn key(&self) -> AssetId {
+    pub(in crate::changes) fn key(&self) -> AssetId {
         change::key_of(&self.change.name).expect("the name is valid")
     }
 
@@ -132,7 +132,7 @@ impl Asked {
 }
 
 impl Judge {
-    pub(super) fn new(train: bool) -> Self {
+    pub(in crate::changes) fn new(train: bool) -> Self {
         Self {
             // All services have the first version of the train at the beginning, so it is ripe everywhere.
             offered: if train { vec![1] } else { Vec::new() },
@@ -141,25 +141,25 @@ impl Judge {
         }
     }
 
-    /// Number of changes that were asked for in the last minutes.
-    pub(super) fn recent(&self, now: Instant) -> usize {
-        let is_recent = |asked: &&Asked| asked.asked.iter().any(|at| now.since(*at) < RECENT);
-        self.asked.iter().filter(is_recent).count()
+    /// Number of changes that were requested in the last minutes.
+    pub(in crate::changes) fn recent(&self, now: Instant) -> usize {
+        let is_recent = |wanted: &&Wanted| wanted.wanted.iter().any(|at| now.since(*at) < RECENT);
+        self.wanted.iter().filter(is_recent).count()
     }
 
-    pub(super) fn comes(&mut self, now: Instant, name: &str) {
+    pub(in crate::changes) fn comes(&mut self, now: Instant, name: &str) {
         self.writers.retain(|(of, _), _| of != name);
         self.came.insert(name.to_owned(), now);
-        self.asked
+        self.wanted
             .iter_mut()
-            .for_each(|asked| asked.disturbed = true);
+            .for_each(|wanted| wanted.disturbed = true);
     }
 
-    pub(super) fn goes(&mut self, name: &str) {
-        self.asked.iter_mut().for_each(|asked| {
-            asked.disturbed = true;
-            asked.forward.remove(name);
-            asked.before.remove(name);
+    pub(in crate::changes) fn goes(&mut self, name: &str) {
+        self.wanted.iter_mut().for_each(|wanted| {
+            wanted.disturbed = true;
+            wanted.forward.remove(name);
+            wanted.before.remove(name);
         });
         self.before.retain(|(of, _), _| of != name);
     }
@@ -186,30 +186,38 @@ fn parts(edit: &FieldEdit) -> Option<(String, &'static str, u64, u64)> {
 
 impl State {
     /// Notes the first violation.
-    pub(super) fn violated(&mut self, rule: &str, what: impl Into<String>) {
-        let what = what.into();
+    pub(in crate::changes) fn violated(&mut self, rule: &str, why: impl Into<String>) {
+        let why = why.into();
         let log = self.judge.log.join("\n");
         let views = self.judge.views.join("\n");
         let train = &self.judge.train;
         let text = &self.page.text;
-        let whole = format!("{what}\n{log}\n{views}\n{train}\n{text}");
+        let whole = format!("{why}\n{log}\n{views}\n{train}\n{text}");
         self.judge.violation.get_or_insert((rule.to_owned(), whole));
     }
 
     /// A person sets a field.
-    pub(super) fn edited_by_hand(&mut self, now: Instant, name: &str, field: &'static str) {
+    pub(in crate::changes) fn edited_by_hand(
+        &mut self,
+        now: Instant,
+        name: &str,
+        field: &'static str,
+    ) {
         let judge = &mut self.judge;
         judge
             .log
             .push(format!("{now:?} a person sets {field} of {name}"));
         let of = (name.to_owned(), field);
         judge.writers.insert(of, (now, Writer::Person));
-        let theirs = judge.asked.iter_mut().filter(|asked| asked.field == field);
-        theirs.for_each(|asked| asked.disturbed = true);
+        let theirs = judge
+            .wanted
+            .iter_mut()
+            .filter(|wanted| wanted.field == field);
+        theirs.for_each(|wanted| wanted.disturbed = true);
     }
 
     /// Judges the edits that a program makes at this moment.
-    pub(super) fn edited_by_program(&mut self, now: Instant, change: &SourceChange) {
+    pub(in crate::changes) fn edited_by_program(&mut self, now: Instant, change: &SourceChange) {
         let mut moved: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
         self.note_ripe(now);
         for edit in &change.edits {
@@ -219,8 +227,8 @@ impl State {
             let Some((name, field, was, to)) = parts(edit) else {
                 return self.violated("R101", format!("{edit} is no field of a change"));
             };
-            let fits = |asked: &Asked| asked.field == field && asked.value == to;
-            let nth = self.judge.asked.iter().position(fits);
+            let fits = |wanted: &Wanted| wanted.field == field && wanted.value == to;
+            let nth = self.judge.wanted.iter().position(fits);
             let is_back = self.goes_back((&name, field), was, to);
             let owner = match nth {
                 _ if is_back => {
@@ -247,12 +255,12 @@ impl State {
 
     /// Whether an edit takes a value of a change or of the train back.
     fn goes_back(&mut self, (name, field): (&str, &'static str), was: u64, to: u64) -> bool {
-        let back = |asked: &&mut Asked| {
-            let before = asked.before.get(name);
-            asked.field == field && asked.value == was && before == Some(&to)
+        let back = |wanted: &&mut Wanted| {
+            let before = wanted.before.get(name);
+            wanted.field == field && wanted.value == was && before == Some(&to)
         };
-        if let Some(asked) = self.judge.asked.iter_mut().find(back) {
-            asked.disturbed = true;
+        if let Some(wanted) = self.judge.wanted.iter_mut().find(back) {
+            wanted.disturbed = true;
             return true;
         }
         let key = (name.to_owned(), was);
@@ -262,21 +270,25 @@ impl State {
     /// R34: an edit overwrites no value that a person has set since the change began. R101: it is made once.
     fn judge_forward(&mut self, now: Instant, nth: usize, (name, was): (&str, u64)) {
         self.count("forward");
-        let asked = &mut self.judge.asked[nth];
-        let (field, value) = (asked.field, asked.value);
-        let times = asked.forward.entry(name.to_owned()).or_default();
+        let wanted = &mut self.judge.wanted[nth];
+        let (field, value) = (wanted.field, wanted.value);
+        let times = wanted.forward.entry(name.to_owned()).or_default();
         *times += 1;
-        let (times, most) = (*times, asked.retries + asked.asked.len());
+        let (times, most) = (*times, wanted.retries + wanted.wanted.len());
         let came = self.judge.came.get(name);
-        if came.is_none_or(|came| asked.asked.iter().any(|at| came < at)) {
-            asked.last = Some(now);
+        let is_late = came.is_some_and(|came| wanted.wanted.iter().all(|at| at <= came));
+        if !is_late {
+            wanted.last = Some(now);
         }
-        asked.before.insert(name.to_owned(), was);
-        let (begun, unsure) = (asked.begun.last().copied(), asked.unsure);
+        wanted.before.insert(name.to_owned(), was);
+        let (begun, unsure) = (wanted.begun.last().copied(), wanted.unsure);
         let begun = begun.filter(|_| !unsure);
-        let (what, at) = (format!("{field} of {name} to {value}"), now);
+        let (why, at) = (format!("{field} of {name} to {value}"), now);
+        if is_late {
+            self.count("joined");
+        }
         if times > most {
-            self.violated("R101", format!("{times} edits set {what} at {at:?}"));
+            self.violated("R101", format!("{times} edits set {why} at {at:?}"));
         }
         let last = self.judge.writers.get(&(name.to_owned(), field));
         let by_hand = last
@@ -285,19 +297,19 @@ impl State {
         if let (Some(begun), Some(by_hand)) = (begun, by_hand)
             && begun < by_hand
         {
-            let what = format!("an edit sets {what} at {at:?}, and a person did at {by_hand:?}");
-            self.violated("R34", what);
+            let why = format!("an edit sets {why} at {at:?}, and a person did at {by_hand:?}");
+            self.violated("R34", why);
         }
     }
 
     /// R18, R21: no more targets are under way, and none are moved before the canary or wave has baked, than the policy says.
     fn judge_pace(&mut self, now: Instant, nth: usize, new: &BTreeSet<String>) {
-        let asked = &self.judge.asked[nth];
-        if asked.disturbed || asked.retries > 0 || asked.asked.len() > 1 {
+        let wanted = &self.judge.wanted[nth];
+        if wanted.disturbed || wanted.retries > 0 || wanted.wanted.len() > 1 {
             return;
         }
-        let (policy, field) = (asked.policy.clone(), (asked.field, asked.value));
-        let moved: Vec<String> = asked.forward.keys().cloned().collect();
+        let (policy, field) = (wanted.policy.clone(), (wanted.field, wanted.value));
+        let moved: Vec<String> = wanted.forward.keys().cloned().collect();
         let all = self.page.manifest().services().len();
         let since = |name: &String, then: Instant| self.production.has_since(name, field, then);
         let under_way = moved.iter().filter(|name| !since(name, now)).count();
@@ -336,9 +348,9 @@ impl State {
                 ));
             }
         }
-        if let Some((rule, what)) = found {
-            let name = self.judge.asked[nth].change.name.clone();
-            self.violated(rule, format!("{name} at {now:?}: {what}"));
+        if let Some((rule, why)) = found {
+            let name = self.judge.wanted[nth].change.name.clone();
+            self.violated(rule, format!("{name} at {now:?}: {why}"));
         }
     }
 
@@ -370,22 +382,22 @@ impl State {
         let is_first = services.keys().take(FIRST as usize).any(|it| it == name);
         self.judge.before.insert((name.to_owned(), to), was);
         if !is_first && !self.judge.ripe.contains(&to) {
-            let what = format!("version {to} enters the second stage at {now:?}, and is not ripe");
-            self.violated("R104", what);
+            let why = format!("version {to} enters the second stage at {now:?}, and is not ripe");
+            self.violated("R104", why);
         }
     }
 
     /// Judges the text and production when all changes have ended.
-    pub(super) fn judge_end(&mut self) {
+    pub(in crate::changes) fn judge_end(&mut self) {
         self.judge.ended = true;
         let services = self.page.manifest().services();
-        for nth in 0..self.judge.asked.len() {
-            let asked = &self.judge.asked[nth];
-            let (field, value) = (asked.field, asked.value);
-            let (sick, name) = (asked.is_sick(), asked.change.name.clone());
+        for nth in 0..self.judge.wanted.len() {
+            let wanted = &self.judge.wanted[nth];
+            let (field, value) = (wanted.field, wanted.value);
+            let (sick, name) = (wanted.is_sick(), wanted.change.name.clone());
             let has = |it: &&String| services[*it].field(field) == value;
             let set: Vec<String> = services.keys().filter(has).cloned().collect();
-            match asked.end.clone() {
+            match wanted.end.clone() {
                 Some(How::Completed) => {
                     self.count("completed");
                     if sick && !set.is_empty() {
@@ -401,8 +413,8 @@ impl State {
                     };
                     let left: Vec<&String> = set.iter().filter(own).collect();
                     if !left.is_empty() {
-                        let what = format!("{name} did not complete, and {left:?} have its value");
-                        self.violated("R22", what);
+                        let why = format!("{name} did not complete, and {left:?} have its value");
+                        self.violated("R22", why);
                     }
                 }
             }
@@ -412,24 +424,24 @@ impl State {
 
     /// R101, R18: all services that were there when a change began, or came in time, have its value, or one that was set later.
     fn judge_complete(&mut self, nth: usize, set: &[String]) {
-        let asked = &self.judge.asked[nth];
-        let Some(first) = asked.asked.first().copied() else {
+        let wanted = &self.judge.wanted[nth];
+        let Some(first) = wanted.wanted.first().copied() else {
             return;
         };
         let services = self.page.manifest().services();
-        let is_known = |value: u64| asked.before.values().any(|it| *it == value);
+        let is_known = |value: u64| wanted.before.values().any(|it| *it == value);
         let skipped = services.iter().filter(|(name, service)| {
             let came = self.judge.came.get(*name).filter(|came| **came >= first);
-            let late = came.is_some_and(|came| asked.last.is_none_or(|last| last < *came + SOON));
-            let other = came.is_some() && !is_known(service.field(asked.field));
-            let last = self.judge.writers.get(&((*name).clone(), asked.field));
+            let late = came.is_some_and(|came| wanted.last.is_none_or(|last| last < *came + SOON));
+            let other = came.is_some() && !is_known(service.field(wanted.field));
+            let last = self.judge.writers.get(&((*name).clone(), wanted.field));
             let later = last.is_some_and(|(at, _)| *at >= first);
             !late && !other && !later && !set.contains(*name)
         });
         let skipped: Vec<&String> = skipped.map(|(name, _)| name).collect();
         if !skipped.is_empty() {
-            let what = format!("{} is complete without {skipped:?}", asked.change.name);
-            self.violated("R101", what);
+            let why = format!("{} is complete without {skipped:?}", wanted.change.name);
+            self.violated("R101", why);
         }
     }
 
@@ -441,16 +453,16 @@ impl State {
         let services = self.page.manifest().services();
         let mut other = services.iter().filter(|(_, it)| it.version != newest);
         if let Some((name, service)) = other.next() {
-            let what = format!(
+            let why = format!(
                 "{name} has version {}, and the newest is {newest}",
                 service.version
             );
-            self.violated("R104", what);
+            self.violated("R104", why);
         }
     }
 
     /// Notes a violation if the run has not come to its end.
-    pub(super) fn judge_no_end(&mut self) {
+    pub(in crate::changes) fn judge_no_end(&mut self) {
         if !self.judge.ended && self.judge.violation.is_none() {
             self.violated("L7", "the changes do not come to an end");
         }
