@@ -99,7 +99,7 @@ fn begins(world: &World) {
             false => return,
         };
         let wanted = &mut state.judge.wanted[nth];
-        wanted.wanted.push(now);
+        wanted.requested.push(now);
         (nth, wanted.change.clone())
     };
     let world = world.clone();

@@ -14,9 +14,7 @@ use super::{
     Group,
     membership::Membership,
     others_run,
-    records::{
-        Over, changes, failed_by_group, heads_by_group, kept, newest_by_group, rows_by_group,
-    },
+    records::{OfGroups, Over, heads_by_group, kept, rollouts},
 };
 use crate::{
     change::Stored,
@@ -52,11 +50,12 @@ impl Memory {
         rewrites: &Rewrites,
     ) -> Result<(Self, Vec<Stored>, Vec<Over>), BoxError> {
         let heads = Arc::new(heads_by_group(strategist, rewrites).await?);
-        let mut newest = newest_by_group(strategist, rewrites).await?;
-        let mut rows = rows_by_group(strategist, rewrites).await?;
-        let mut quarantine = failed_by_group(strategist, rewrites).await?;
-        let all = (&mut newest, &mut rows, &mut quarantine);
-        let (changes, over) = changes(strategist, rewrites, all).await?;
+        let (all, changes, over) = rollouts(strategist, rewrites).await?;
+        let OfGroups {
+            newest,
+            rows,
+            quarantine,
+        } = all;
         let mut failed_in: BTreeMap<AssetId, BTreeSet<AssetId>> = BTreeMap::new();
         for (policy, failed) in &quarantine {
             for (asset, _) in failed {

@@ -3,6 +3,8 @@
 //! `memory` composes the data of one group from `records`, which reads the store, and `membership`, which finds the
 //! group of an asset. The cost is the changes since the oldest head, however many groups there are.
 
+#[cfg(test)]
+mod begun_tests;
 mod membership;
 mod memory;
 mod records;

@@ -59,12 +59,29 @@ pub(super) async fn rows_by_group<R: Runtime>(
     Ok(rows)
 }
 
-/// The newest rollout of each group, the records of its targets, and its quarantined contents.
-type OfGroups<'a> = (
-    &'a mut BTreeMap<AssetId, Rollout>,
-    &'a mut BTreeMap<AssetId, Vec<(AssetId, TargetRecord)>>,
-    &'a mut BTreeMap<AssetId, Vec<(AssetId, Quarantined)>>,
-);
+/// The records of the rollouts of groups, by group.
+pub(super) struct OfGroups {
+    /// The newest rollouts.
+    pub(super) newest: BTreeMap<AssetId, Rollout>,
+    /// The records of targets.
+    pub(super) rows: BTreeMap<AssetId, Vec<(AssetId, TargetRecord)>>,
+    /// The quarantined contents.
+    pub(super) quarantine: BTreeMap<AssetId, Vec<(AssetId, Quarantined)>>,
+}
+
+impl OfGroups {
+    async fn read<R: Runtime>(
+        strategist: &Strategist<R>,
+        rewrites: &Rewrites,
+        newest: BTreeMap<AssetId, Rollout>,
+    ) -> Result<Self, BoxError> {
+        Ok(Self {
+            newest,
+            rows: rows_by_group(strategist, rewrites).await?,
+            quarantine: failed_by_group(strategist, rewrites).await?,
+        })
+    }
+}
 
 /// A change that has ended.
 pub(in crate::shell) struct Over {
@@ -75,17 +92,47 @@ pub(in crate::shell) struct Over {
     pub(in crate::shell) targets: Vec<AssetId>,
 }
 
-/// Reads the changes that are live, and those that have ended, and takes the data of all changes out of that of the groups.
-pub(super) async fn changes<R: Runtime>(
+/// Reads the records of all rollouts: those of groups, the changes that are live, and the changes that have ended.
+pub(super) async fn rollouts<R: Runtime>(
     strategist: &Strategist<R>,
     rewrites: &Rewrites,
-    (newest, rows, quarantine): OfGroups<'_>,
-) -> Result<(Vec<Stored>, Vec<Over>), BoxError> {
+) -> Result<(OfGroups, Vec<Stored>, Vec<Over>), BoxError> {
+    let newest = newest_by_group(strategist, rewrites).await?;
     // Each change has a rollout for ever.
     if !newest.keys().any(is_key) {
-        return Ok((Vec::new(), Vec::new()));
+        let all = OfGroups::read(strategist, rewrites, newest).await?;
+        return Ok((all, Vec::new(), Vec::new()));
     }
-    let begun = named(all::<R, RollOutRecord>(strategist, rewrites).await?);
+    let mut known = begun(strategist, rewrites).await?;
+    loop {
+        let newest = newest_by_group(strategist, rewrites).await?;
+        let mut all = OfGroups::read(strategist, rewrites, newest).await?;
+        let (live, over) = changes(strategist, rewrites, known.clone(), &mut all).await?;
+        // One that began meanwhile must not be taken for one that has ended.
+        let now = begun(strategist, rewrites).await?;
+        if now == known {
+            return Ok((all, live, over));
+        }
+        known = now;
+    }
+}
+
+/// Reads the changes that have begun, the newest one of each name.
+async fn begun<R: Runtime>(
+    strategist: &Strategist<R>,
+    rewrites: &Rewrites,
+) -> Result<Vec<(AssetId, RollOutRecord)>, BoxError> {
+    Ok(named(all::<R, RollOutRecord>(strategist, rewrites).await?))
+}
+
+/// Finds which of the changes `begun` are live, and which have ended, and takes the data of all changes out of that of the
+/// groups.
+async fn changes<R: Runtime>(
+    strategist: &Strategist<R>,
+    rewrites: &Rewrites,
+    begun: Vec<(AssetId, RollOutRecord)>,
+    of_groups: &mut OfGroups,
+) -> Result<(Vec<Stored>, Vec<Over>), BoxError> {
     let mut targets: BTreeMap<AssetId, Vec<_>> = BTreeMap::new();
     for (name, target) in all::<R, RollOutTarget>(strategist, rewrites).await? {
         if let Some(asset) = named_in(&target.key, &name) {
@@ -95,8 +142,9 @@ pub(super) async fn changes<R: Runtime>(
     }
     let (mut live, mut over) = (Vec::new(), Vec::new());
     for (key, record) in begun {
-        let (rollout, rows) = (newest.remove(&key), rows.remove(&key));
-        let failed = quarantine.remove(&key);
+        let rollout = of_groups.newest.remove(&key);
+        let rows = of_groups.rows.remove(&key);
+        let failed = of_groups.quarantine.remove(&key);
         let rollout = rollout.filter(|rollout| !rollout.state.has_ended());
         let mut targets = targets.remove(&key).unwrap_or_default();
         targets.sort_by(|(one, _), (other, _)| one.cmp(other));

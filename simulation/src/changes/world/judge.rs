@@ -78,7 +78,7 @@ pub(in crate::changes) struct Wanted {
     value: u64,
     policy: RolloutPolicy,
     /// The times at which it was requested.
-    pub(in crate::changes) wanted: Vec<Instant>,
+    pub(in crate::changes) requested: Vec<Instant>,
     /// The times at which it was known to have begun.
     pub(in crate::changes) begun: Vec<Instant>,
     /// Whether it may have begun at other times, too.
@@ -108,7 +108,7 @@ impl Wanted {
             field,
             value,
             policy,
-            wanted: Vec::new(),
+            requested: Vec::new(),
             begun: Vec::new(),
             unsure: false,
             retries: 0,
@@ -143,7 +143,8 @@ impl Judge {
 
     /// Number of changes that were requested in the last minutes.
     pub(in crate::changes) fn recent(&self, now: Instant) -> usize {
-        let is_recent = |wanted: &&Wanted| wanted.wanted.iter().any(|at| now.since(*at) < RECENT);
+        let is_recent =
+            |wanted: &&Wanted| wanted.requested.iter().any(|at| now.since(*at) < RECENT);
         self.wanted.iter().filter(is_recent).count()
     }
 
@@ -274,9 +275,9 @@ impl State {
         let (field, value) = (wanted.field, wanted.value);
         let times = wanted.forward.entry(name.to_owned()).or_default();
         *times += 1;
-        let (times, most) = (*times, wanted.retries + wanted.wanted.len());
+        let (times, most) = (*times, wanted.retries + wanted.requested.len());
         let came = self.judge.came.get(name);
-        let is_late = came.is_some_and(|came| wanted.wanted.iter().all(|at| at <= came));
+        let is_late = came.is_some_and(|came| wanted.requested.iter().all(|at| at <= came));
         if !is_late {
             wanted.last = Some(now);
         }
@@ -305,7 +306,7 @@ impl State {
     /// R18, R21: no more targets are under way, and none are moved before the canary or wave has baked, than the policy says.
     fn judge_pace(&mut self, now: Instant, nth: usize, new: &BTreeSet<String>) {
         let wanted = &self.judge.wanted[nth];
-        if wanted.disturbed || wanted.retries > 0 || wanted.wanted.len() > 1 {
+        if wanted.disturbed || wanted.retries > 0 || wanted.requested.len() > 1 {
             return;
         }
         let (policy, field) = (wanted.policy.clone(), (wanted.field, wanted.value));
@@ -425,7 +426,7 @@ impl State {
     /// R101, R18: all services that were there when a change began, or came in time, have its value, or one that was set later.
     fn judge_complete(&mut self, nth: usize, set: &[String]) {
         let wanted = &self.judge.wanted[nth];
-        let Some(first) = wanted.wanted.first().copied() else {
+        let Some(first) = wanted.requested.first().copied() else {
             return;
         };
         let services = self.page.manifest().services();
