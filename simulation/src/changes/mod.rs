@@ -10,7 +10,7 @@
 //! ```
 //!
 //! - `manifest`: the content of the text, and the generator. `page`: the text. `source`: the text as an editable source.
-//! - `production`: the content of services. `plugin`: the plugin, and the health. `process`: a control plane on a node.
+//! - `production`: the content of services. `plugin`: the plugin, a check, and the health. `process`: a control plane on a node.
 //! - `people`: the events of a run: changes, commands, edits by hand, services that come and go, and versions of a train.
 //! - `world`: the state of a run. Its judge checks each edit, and the end.
 

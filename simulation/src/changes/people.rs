@@ -66,9 +66,22 @@ pub(super) async fn act(world: World) {
                 node.map(|node| kill(&world, node));
             }
             83..=84 if faults => power_cut(&world),
+            85..=89 => freezes(&world),
             _ => {}
         }
     }
+}
+
+/// A service is frozen for some minutes.
+fn freezes(world: &World) {
+    let now = world.now();
+    let mut state = world.state();
+    let services = state.page.manifest().services();
+    let names: Vec<&String> = services.keys().collect();
+    let name = names[state.random.below(names.len())].clone();
+    let (least, most) = (Duration::from_secs(20), Duration::from_secs(400));
+    let end = now + state.random.between(least, most);
+    state.frozen.insert(name, end);
 }
 
 /// Waits for an answer of the control plane. `None`: there was none in time.

@@ -4,8 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use control_plane::sdk::{
-    AssetPlugin, BoxError, Change, Diff, DiffRequest, Effects, Health, HealthRequest,
-    HealthValidator, Judgement, Observed, PushRequest, Pushed, plugin,
+    AssetPlugin, BoxError, Causes, Change, CheckInfo, CheckPlugin, CheckRequest, Delay, Diff,
+    DiffRequest, Effects, Health, HealthRequest, HealthValidator, Judgement, Observed, PushRequest,
+    Pushed, Recheck, Verdict, plugin,
 };
 
 use super::{manifest::Service, world::World};
@@ -48,6 +49,33 @@ impl AssetPlugin for Provider {
             true => Err(plugin::Error::unknown("the connection was lost")),
             false => Ok(Pushed::Done),
         }
+    }
+}
+
+/// Delays pushes of intent of services that are frozen. A rollback goes on.
+pub(super) struct Freeze(pub(super) World);
+
+#[async_trait]
+impl CheckPlugin for Freeze {
+    fn info(&self) -> CheckInfo {
+        CheckInfo::new("freeze").only_for(Causes::INTENT)
+    }
+
+    async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError> {
+        let most = Duration::from_millis(500);
+        self.0.takes(Duration::ZERO, most).await;
+        let now = self.0.now();
+        let mut state = self.0.state();
+        let end = state.frozen.get(request.asset_id().as_str()).copied();
+        if end.is_none_or(|end| end <= now) {
+            return Ok(request.proceed());
+        }
+        state.count("delayed");
+        let again = Recheck::After(Duration::from_secs(5));
+        Ok(Verdict::delay(
+            request.now,
+            Delay::new("it is frozen", again),
+        ))
     }
 }
 

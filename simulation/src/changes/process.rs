@@ -6,7 +6,7 @@ use control_plane::{
     ControlPlane,
     enforcer::{Config, Plugin},
     generation::validators,
-    sdk::service::HealthLayer,
+    sdk::service::{CheckLayer, HealthLayer},
     store::{
         Store as _,
         memory::{Point, Rates},
@@ -19,7 +19,7 @@ use tower::ServiceBuilder;
 
 use super::{
     manifest::{Model, Service},
-    plugin::{Provider, Seen},
+    plugin::{Freeze, Provider, Seen},
     source::Source,
     world::{Process, World},
 };
@@ -92,6 +92,7 @@ fn build(world: &World, node: NodeId, seed: u64, id: &str) -> Option<ControlPlan
     let runtime = NodeRuntime::new(world.executor.clone(), node);
     let store = world.state().store.other();
     let health = HealthLayer::new(Seen(world.clone()));
+    let freeze = Freeze(world.clone());
     let rollouts = strategist::Config::default()
         .validate_every(Duration::from_secs(7))
         .select_again(Duration::from_secs(3))
@@ -113,6 +114,11 @@ fn build(world: &World, node: NodeId, seed: u64, id: &str) -> Option<ControlPlan
         .asset_plugin::<Service>(Plugin::new(Provider(world.clone())))
         .config(config)
         .rollout_config(rollouts)
+        .checks(|base| {
+            ServiceBuilder::new()
+                .layer(CheckLayer::new(freeze))
+                .service(base)
+        })
         .health(|healthy| ServiceBuilder::new().layer(health).service(healthy))
         .build();
     match plane {

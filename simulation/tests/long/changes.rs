@@ -19,6 +19,7 @@ fn r101_to_r104_hold_over_many_seeds() {
         "by hand",
         "command",
         "completed",
+        "delayed",
         "forward",
         "joined",
         "kill",

@@ -48,6 +48,8 @@ pub(in crate::changes) struct State {
     pub(in crate::changes) page: Page,
     pub(in crate::changes) production: Production,
     pub(in crate::changes) judge: Judge,
+    /// The services whose pushes a check delays, each with the end.
+    pub(in crate::changes) frozen: BTreeMap<String, Instant>,
     /// Whether a train carries the versions of services. Otherwise changes set them, too.
     pub(in crate::changes) train: bool,
     /// The number of the next value that a person writes or wants.
@@ -70,6 +72,7 @@ impl World {
             page: Page::new(text),
             production: Production::default(),
             judge: Judge::new(train),
+            frozen: BTreeMap::new(),
             train,
             values: 10,
             random,
