@@ -6,9 +6,12 @@ use control_plane::{prelude::*, store::Batch};
 
 use crate::world::{LONG, Production, Running, Text, ann, id, plane, write};
 
-fn on_disk(dir: &Path, production: &Production) -> ControlPlane {
+async fn on_disk(dir: &Path, production: &Production) -> ControlPlane {
+    // A task of the last control plane may still have the store. The thread of the runtime has to be free for it.
+    let state = dir.join("state");
+    let store = tokio::task::spawn_blocking(move || SqliteStore::open_wait(state));
     plane(production)
-        .store(SqliteStore::open_wait(dir.join("state")).unwrap())
+        .store(store.await.unwrap().unwrap())
         .source(YamlFile::watch(dir.join("manifest.yaml")))
         .validators(validators::standard())
         .build()
@@ -19,7 +22,7 @@ fn on_disk(dir: &Path, production: &Production) -> ControlPlane {
 async fn an_edited_file_is_enforced_without_a_call() {
     let (dir, production) = (tempfile::tempdir().unwrap(), Production::default());
     write(dir.path(), "services: {eu: {size: 1}}");
-    let running = Running::start(on_disk(dir.path(), &production));
+    let running = Running::start(on_disk(dir.path(), &production).await);
     running.handle.settle(LONG).await.unwrap();
     assert_eq!(production.size("eu"), Some(1));
 
@@ -44,7 +47,7 @@ async fn an_edited_file_is_enforced_without_a_call() {
 async fn a_restart_resumes_from_the_directory_and_repeats_no_push() {
     let (dir, production) = (tempfile::tempdir().unwrap(), Production::default());
     write(dir.path(), "services: {eu: {size: 1}, us: {size: 1}}");
-    let first = Running::start(on_disk(dir.path(), &production));
+    let first = Running::start(on_disk(dir.path(), &production).await);
     first.handle.settle(LONG).await.unwrap();
     first
         .handle
@@ -56,7 +59,7 @@ async fn a_restart_resumes_from_the_directory_and_repeats_no_push() {
 
     write(dir.path(), "services: {eu: {size: 1}, us: {size: 2}}");
     let path = dir.path().to_owned();
-    let again = on_disk(&path, &production);
+    let again = on_disk(&path, &production).await;
     let second = Running::start(again);
     let newest = second
         .handle
@@ -91,7 +94,7 @@ async fn a_restart_resumes_from_the_directory_and_repeats_no_push() {
 async fn a_second_opening_of_the_directory_names_the_first_process() {
     let (dir, production) = (tempfile::tempdir().unwrap(), Production::default());
     write(dir.path(), "services: {eu: {size: 1}}");
-    let _first = on_disk(dir.path(), &production);
+    let _first = on_disk(dir.path(), &production).await;
     let refused = SqliteStore::open(dir.path().join("state")).unwrap_err();
     let by = std::process::id().to_string();
     assert!(

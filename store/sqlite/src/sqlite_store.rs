@@ -75,7 +75,8 @@ impl SqliteStore {
         Self::start(Directory::lock(dir.as_ref())?)
     }
 
-    /// Same as [`open`](Self::open), but blocks while another process has the store open.
+    /// Same as [`open`](Self::open), but blocks while another process has the store open, or a task of this process. In async
+    /// code, call it with `tokio::task::spawn_blocking`: such a task may need the thread to end.
     ///
     /// # Errors
     /// As for [`open`](Self::open), except [`Error::InUse`].
