@@ -37,12 +37,12 @@ pub(super) struct Service {
     pub(super) flag: u64,
 }
 
-impl Service {
-    /// Whether it answers with errors: one of the two fields has a sick value.
-    pub(super) fn is_sick(self) -> bool {
-        self.version % 10 == 3 || self.flag % 10 == 3
-    }
+/// Whether a service with this value of a field answers with errors.
+pub(super) fn is_sick(value: u64) -> bool {
+    value % 10 == 3
+}
 
+impl Service {
     pub(super) fn field(self, name: &str) -> u64 {
         match name {
             "flag" => self.flag,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::manifest::Service;
+use super::manifest::{Service, is_sick};
 use crate::executor::{Instant, NodeRuntime};
 
 /// The content of all services.
@@ -17,8 +17,6 @@ struct Running {
     content: Service,
     version_since: Instant,
     flag_since: Instant,
-    /// Since when it answers with errors. `None`: it does not.
-    sick_since: Option<Instant>,
 }
 
 impl Production {
@@ -40,8 +38,14 @@ impl Production {
 
     /// Whether a service answers with errors that began at `then` or later.
     pub(super) fn is_sick_since(&self, name: &str, then: Timestamp) -> bool {
-        let since = self.0.get(name).and_then(|it| it.sick_since);
-        since.is_some_and(|since| NodeRuntime::wall(since) >= then)
+        self.0.get(name).is_some_and(|it| {
+            let fields = [
+                (it.content.version, it.version_since),
+                (it.content.flag, it.flag_since),
+            ];
+            let mut sick = fields.into_iter().filter(|(value, _)| is_sick(*value));
+            sick.any(|(_, since)| NodeRuntime::wall(since) >= then)
+        })
     }
 
     /// A service gets this content.
@@ -53,10 +57,6 @@ impl Production {
             content,
             version_since: keeps("version").map_or(now, |it| it.version_since),
             flag_since: keeps("flag").map_or(now, |it| it.flag_since),
-            sick_since: content.is_sick().then(|| {
-                let before = before.and_then(|it| it.sick_since);
-                before.unwrap_or(now)
-            }),
         };
         self.0.insert(name.to_owned(), running);
     }

@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::{Counts, State};
 use crate::{
-    changes::manifest::{FIRST, POLICIES},
+    changes::manifest::{FIRST, POLICIES, is_sick},
     executor::Instant,
 };
 
@@ -127,7 +127,7 @@ impl Wanted {
     }
 
     fn is_sick(&self) -> bool {
-        self.value % 10 == 3
+        is_sick(self.value)
     }
 }
 
