@@ -45,7 +45,7 @@ pub(super) async fn line<R: Runtime>(
 }
 
 /// Reads the records of targets of each group, by asset.
-pub(super) async fn rows_by_group<R: Runtime>(
+async fn rows_by_group<R: Runtime>(
     strategist: &Strategist<R>,
     rewrites: &Rewrites,
 ) -> Result<BTreeMap<AssetId, Vec<(AssetId, TargetRecord)>>, BoxError> {
@@ -216,7 +216,7 @@ pub(in crate::shell) async fn kept(
 }
 
 /// Reads the newest rollout of each group.
-pub(in crate::shell) async fn newest_by_group<R: Runtime>(
+async fn newest_by_group<R: Runtime>(
     strategist: &Strategist<R>,
     rewrites: &Rewrites,
 ) -> Result<BTreeMap<AssetId, Rollout>, BoxError> {
@@ -231,7 +231,7 @@ pub(in crate::shell) async fn newest_by_group<R: Runtime>(
 }
 
 /// Reads the quarantined contents of each group, by asset.
-pub(in crate::shell) async fn failed_by_group<R: Runtime>(
+async fn failed_by_group<R: Runtime>(
     strategist: &Strategist<R>,
     rewrites: &Rewrites,
 ) -> Result<BTreeMap<AssetId, Vec<(AssetId, Quarantined)>>, BoxError> {

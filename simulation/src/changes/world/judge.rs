@@ -1,5 +1,5 @@
-//! The rules that must hold at each edit of the text, and at the end. It rests on the text, on production, and on how the rollouts have
-//! ended by their records.
+//! The rules that must hold at each edit of the text, and at the end. They are judged by the text, by production, and by how
+//! the rollouts have ended by their records.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -268,7 +268,8 @@ impl State {
         field == "version" && self.judge.before.get(&key) == Some(&to)
     }
 
-    /// R34: an edit overwrites no value that a person has set since the change began. R101: it is made once.
+    /// R34: an edit overwrites no value that a person has set since the change began; this is not judged of a train. R101: it
+    /// is made once, but for each retry.
     fn judge_forward(&mut self, now: Instant, nth: usize, (name, was): (&str, u64)) {
         self.count("forward");
         let wanted = &mut self.judge.wanted[nth];

@@ -14,7 +14,7 @@ use control_plane::Handle;
 use control_plane_store::MemoryStore;
 
 use judge::Judge;
-pub(in crate::changes) use judge::Wanted;
+pub(super) use judge::Wanted;
 
 use super::{Report, manifest, page::Page, production::Production};
 use crate::{
@@ -25,41 +25,41 @@ use crate::{
 /// The world around the control plane. Clones share one state.
 #[derive(Clone)]
 pub struct World {
-    pub(in crate::changes) executor: Executor,
+    pub(super) executor: Executor,
     state: Arc<Mutex<State>>,
 }
 
 /// A running control plane.
 #[derive(Clone)]
-pub(in crate::changes) struct Process {
-    pub(in crate::changes) node: NodeId,
-    pub(in crate::changes) handle: Handle<NodeRuntime>,
+pub(super) struct Process {
+    pub(super) node: NodeId,
+    pub(super) handle: Handle<NodeRuntime>,
 }
 
-pub(in crate::changes) struct State {
-    pub(in crate::changes) random: Random,
+pub(super) struct State {
+    pub(super) random: Random,
     /// Whether the faults have ended.
-    pub(in crate::changes) healed: bool,
+    pub(super) healed: bool,
     /// Faults strike this often, per thousand chances of each.
-    pub(in crate::changes) faults: u32,
-    pub(in crate::changes) store: MemoryStore,
+    pub(super) faults: u32,
+    pub(super) store: MemoryStore,
     /// `None`: it died, and starts again later.
-    pub(in crate::changes) process: Option<Process>,
-    pub(in crate::changes) page: Page,
-    pub(in crate::changes) production: Production,
-    pub(in crate::changes) judge: Judge,
+    pub(super) process: Option<Process>,
+    pub(super) page: Page,
+    pub(super) production: Production,
+    pub(super) judge: Judge,
     /// The services whose pushes a check delays, each with the end.
-    pub(in crate::changes) frozen: BTreeMap<String, Instant>,
+    pub(super) frozen: BTreeMap<String, Instant>,
     /// Whether a train carries the versions of services. Otherwise changes set them, too.
-    pub(in crate::changes) train: bool,
+    pub(super) train: bool,
     /// The number of the next value that a person writes or wants.
-    pub(in crate::changes) values: u64,
+    pub(super) values: u64,
     #[cfg(feature = "planted-bugs")]
-    pub(in crate::changes) planted: Option<Bug>,
+    pub(super) planted: Option<Bug>,
 }
 
 impl World {
-    pub(in crate::changes) fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let train = random.per_mille(350);
         let faults = [0, 10, 10, 40][random.below(4)];
@@ -85,7 +85,7 @@ impl World {
         }
     }
 
-    pub(in crate::changes) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -95,32 +95,32 @@ impl World {
         self.state().planted = Some(bug);
     }
 
-    pub(in crate::changes) fn now(&self) -> Instant {
+    pub(super) fn now(&self) -> Instant {
         self.executor.now()
     }
 
-    pub(in crate::changes) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.executor.spawn(NodeId::WORLD, Box::pin(task));
     }
 
-    pub(in crate::changes) async fn sleep(&self, time: Duration) {
+    pub(super) async fn sleep(&self, time: Duration) {
         self.executor.sleep(time).await;
     }
 
     /// Sleeps for a random time.
-    pub(in crate::changes) async fn takes(&self, least: Duration, most: Duration) {
+    pub(super) async fn takes(&self, least: Duration, most: Duration) {
         let time = self.state().random.between(least, most);
         self.sleep(time).await;
     }
 
     /// Ends the run if a rule was broken.
-    pub(in crate::changes) fn verdict(&self) {
+    pub(super) fn verdict(&self) {
         if self.state().judge.violation.is_some() {
             self.executor.stop();
         }
     }
 
-    pub(in crate::changes) fn report(&self, seed: u64) -> Report {
+    pub(super) fn report(&self, seed: u64) -> Report {
         let panicked = self.executor.panicked();
         let panicked = panicked.map(|why| ("panic".to_owned(), why));
         let (violation, counts) = {
@@ -143,23 +143,23 @@ impl World {
 
 impl State {
     /// Whether a fault strikes now.
-    pub(in crate::changes) fn strikes(&mut self, times: u32) -> bool {
+    pub(super) fn strikes(&mut self, times: u32) -> bool {
         !self.healed && self.random.per_mille(self.faults * times)
     }
 
     /// A value that no field has had. `digit` is its last one: 3 is sick.
-    pub(in crate::changes) fn value(&mut self, digit: u64) -> u64 {
+    pub(super) fn value(&mut self, digit: u64) -> u64 {
         self.values += 10;
         self.values + digit
     }
 
     /// Counts something that happens.
-    pub(in crate::changes) fn count(&mut self, event: &'static str) {
+    pub(super) fn count(&mut self, event: &'static str) {
         *self.judge.counts.entry(event).or_default() += 1;
     }
 
     /// The last handle to the control plane. `None`: it is down.
-    pub(in crate::changes) fn handle(&self) -> Option<Handle<NodeRuntime>> {
+    pub(super) fn handle(&self) -> Option<Handle<NodeRuntime>> {
         Some(self.process.as_ref()?.handle.clone())
     }
 }
