@@ -306,6 +306,10 @@ pub struct TargetRecord {
     pub policy: AssetId,
     /// The rollout that moved the target.
     pub rollout: RolloutId,
+    /// The incarnation at which the target is pinned, if that is not the one of the rollout: the target came later, or was
+    /// turned down later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<IncarnationNo>,
     /// Time at which the pin moved, as a value of [`Rollout::watched`]. So are the other times of this record.
     pub moved_at: Duration,
     /// Time at which the target last settled at the new pin. `None`: it has not settled.

@@ -360,6 +360,7 @@ fn r101_next_owner_asks_again_for_edits_that_were_on_their_way() {
     let row = |updated_at, back_at| crate::record::TargetRecord {
         policy: stored.rollout.policy.clone(),
         rollout: RolloutId(1),
+        to: None,
         moved_at: Duration::ZERO,
         updated_at,
         order: 0,
@@ -404,6 +405,7 @@ fn r103_next_owner_uses_no_id_of_an_edit_again() {
             let row = crate::record::TargetRecord {
                 policy: stored.rollout.policy.clone(),
                 rollout: RolloutId(rollout),
+                to: None,
                 moved_at: Duration::ZERO,
                 updated_at: None,
                 order: 0,

@@ -62,7 +62,7 @@ impl Kernel {
             };
             row.back_at = Some(live.watch.watched(at));
             let goes = self.goes_back(&asset, row.was);
-            let unpushed = self.is_modelled_only(live.to(), &asset) || goes == Pin::NotYet;
+            let unpushed = self.is_modelled_only(live.contents(), &asset) || goes == Pin::NotYet;
             step.records
                 .push(Record::Target(asset.clone(), Some(row.clone())));
             self.pin(now, &asset, goes, step);

@@ -58,7 +58,7 @@ impl Kernel {
         let records = &mut step.records;
         let rest = match self.planted(Bug::AnyEditReleases) {
             true => self.quarantine.release(|_| true, records),
-            false => self.quarantine.mend(live.to(), is_target, records),
+            false => self.quarantine.mend(live.contents(), is_target, records),
         };
         self.pending.add(rest);
         self.release(&live, &mut step);

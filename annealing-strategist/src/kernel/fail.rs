@@ -23,7 +23,10 @@ impl Kernel {
         let Some(live) = &mut self.live else { return };
         let asset = live.leave_behind(place);
         live.note(at, format!("continues without `{asset}`: {why}"), None);
-        let (rollout, content) = (live.id(), live.to().asset(&asset).map(|it| it.digest()));
+        let (rollout, content) = (
+            live.id(),
+            live.contents().asset(&asset).map(|it| it.digest()),
+        );
         let mut step = Step::default();
         if let Some(content) = content {
             let reached = true;
@@ -53,7 +56,7 @@ impl Kernel {
             let row = place.and_then(|place| live.targets().row(place));
             row.map_or_else(|| self.before(id), |row| self.held_to(row.was, id))
         };
-        let closure = self.closure(live.targets().all(), before, live.to());
+        let closure = self.closure(live.targets().all(), before, live.contents());
         if let Some(live) = &mut self.live {
             live.targets_mut().set_closure(closure);
         }
@@ -96,7 +99,11 @@ impl Kernel {
     /// Quarantines all content of the rollout. That of targets that it has not reached only waits for a fix.
     fn quarantine_all(&mut self, step: &mut Step) {
         let Some(live) = &self.live else { return };
-        let (rollout, targets, to) = (live.id(), live.targets().all().clone(), live.to().clone());
+        let (rollout, targets, to) = (
+            live.id(),
+            live.targets().all().clone(),
+            live.contents().clone(),
+        );
         let reached = live.reached();
         for (place, target) in (0..).zip(targets.iter()) {
             let Some(asset) = to.asset(&target.asset) else {

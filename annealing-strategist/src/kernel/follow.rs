@@ -80,7 +80,8 @@ impl Kernel {
                 !out_of_sync || self.types.is_modelled_only(there.type_str())
             }
             Some(_) => all,
-            None => true,
+            // A target that came later is at a newer incarnation than the head.
+            None => pin.pin.incarnation().is_none_or(|no| no <= to.no()),
         };
         let ours = |id: &AssetId| self.governs(self.group.latest(), id);
         let gone = self.pins.iter();

@@ -35,7 +35,7 @@ impl Kernel {
                     (&mut under_way, since)
                 }
             };
-            let new = || live.to().asset(&target.asset);
+            let new = || live.contents().asset(&target.asset);
             if row.is_some() && new().is_some_and(|new| self.serves(&new)) {
                 role.push(self.watched(now, &target.asset, since));
             }
@@ -60,7 +60,7 @@ impl Kernel {
             .under_way(under_way)
             .neighbours(neighbours.map(|id| self.watched(now, &id, since)).collect())
             .decisive(decisive)
-            .reader(IncarnationReader::new(live.to().clone()));
+            .reader(IncarnationReader::new(live.contents().clone()));
         Some(request)
     }
 
@@ -94,14 +94,14 @@ impl Kernel {
         let domains: BTreeSet<_> = domains.collect();
         let everywhere = hurt().any(|target| target.domains.is_empty());
         let near = |id: &AssetId| {
-            let target = live.to().asset(id).map(|asset| target_of(&asset));
+            let target = live.contents().asset(id).map(|asset| target_of(&asset));
             target.is_some_and(|target| target.domains.iter().any(|of| domains.contains(of)))
         };
-        let mut members = members(self.group.policy(), live.to());
+        let mut members = members(self.group.policy(), live.contents());
         members.retain(|id| everywhere || near(id));
         let tied = hurt().flat_map(|target| {
-            let edges = declared(live.to().asset(&target.asset).as_ref());
-            let consumers = live.to().snapshot().referrers(target.asset.as_str());
+            let edges = declared(live.contents().asset(&target.asset).as_ref());
+            let consumers = live.contents().snapshot().referrers(target.asset.as_str());
             edges
                 .into_iter()
                 .map(|edge| edge.provider.id)
@@ -121,7 +121,10 @@ impl Kernel {
                 return match self.before(asset) {
                     Before::Asset(asset) => self.serves(&asset),
                     Before::Nothing => false,
-                    Before::Unknown => live.to().asset(asset).is_none_or(|it| self.serves(&it)),
+                    Before::Unknown => live
+                        .contents()
+                        .asset(asset)
+                        .is_none_or(|it| self.serves(&it)),
                 };
             }
             Some(other) => self

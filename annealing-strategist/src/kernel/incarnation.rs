@@ -20,6 +20,7 @@ impl Kernel {
         self.look_for_others(&changed);
         self.pending.add(changed.iter().cloned());
         self.let_go(&changed, out);
+        self.take_in(now, &changed, out);
         self.pending.look();
         match &mut self.live {
             Some(live) if swapped => live.selecting.look_again(true),

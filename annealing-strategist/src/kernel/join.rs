@@ -131,7 +131,7 @@ impl Kernel {
 }
 
 /// Names some of these assets.
-fn some(assets: &[AssetId]) -> String {
+pub(super) fn some(assets: &[AssetId]) -> String {
     let named = assets.iter().take(NAMED).map(|id| format!("`{id}`"));
     let named = named.collect::<Vec<_>>().join(", ");
     match assets.len().saturating_sub(NAMED) {

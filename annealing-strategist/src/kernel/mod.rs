@@ -19,6 +19,7 @@ mod incarnation;
 mod join;
 mod judge;
 mod membership;
+mod newer;
 mod people;
 mod pin;
 mod recover;

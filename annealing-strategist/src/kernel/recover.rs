@@ -6,11 +6,12 @@ use std::{
 };
 
 use control_plane_runtime::Steady;
-use plugin_sdk::{AssetTypes, GroupHead, Now};
+use plugin_sdk::{AssetTypes, GroupHead, Now, RolloutId};
 use prodspec_model::{Asset, AssetId, Incarnation};
 
 use super::{
     Effects, Kernel, Record, Recovered, Step, Taken,
+    join::edited,
     state::{group::Group, past::Past, pending::Pending, pins::Pins, quarantine::Quarantine},
 };
 use crate::{
@@ -56,12 +57,16 @@ impl Kernel {
             kernel.group.recall_policy(asset);
         }
         let rows: BTreeMap<_, _> = recovered.rows.into_iter().collect();
+        let came = rows.iter().filter(|(_, row)| row.to.is_some());
+        kernel.late.extend(came.map(|(id, _)| id.clone()));
         let known: Vec<AssetId> = rows.keys().cloned().collect();
         match (recovered.newest, recovered.to) {
             (Some(rollout), Some(to)) if !rollout.state.has_ended() => {
                 kernel.pending.set(recovered.rolling);
-                kernel.revive(now, rollout, to, rows, out);
-                kernel.pending.set(recovered.pending);
+                let contents = with_newer(&to, rollout.id, &rows, &recovered.newer);
+                kernel.revive(now, rollout, to, contents, rows, out);
+                kernel.pending.set(recovered.pending.clone());
+                kernel.take_in(now, &recovered.pending, out);
             }
             (newest, to) => {
                 if let Some(newest) = newest {
@@ -109,5 +114,25 @@ impl Kernel {
             self.drop_pins(&head, &mut step);
         }
         out.steps.push(step);
+    }
+}
+
+/// Returns the contents of the targets of the rollout `id` to the incarnation `to`: those that came later are pinned at
+/// `newer` incarnations.
+fn with_newer(
+    to: &Incarnation,
+    id: RolloutId,
+    rows: &BTreeMap<AssetId, TargetRecord>,
+    newer: &[Incarnation],
+) -> Incarnation {
+    let came = rows.iter().filter(|(_, row)| row.rollout == id);
+    let came = came.filter_map(|(asset, row)| {
+        let there = newer.iter().find(|it| Some(it.no()) == row.to)?;
+        there.asset(asset)
+    });
+    let came: Vec<Asset> = came.collect();
+    match came.is_empty() {
+        true => to.clone(),
+        false => edited(to, to.no(), came, &[]),
     }
 }

@@ -26,6 +26,8 @@ pub struct Recovered {
     pub newest: Option<Rollout>,
     /// The incarnation of that rollout, if it is live, or completed without the head having moved.
     pub to: Option<Incarnation>,
+    /// The incarnations at which that rollout has pinned assets that came later.
+    pub newer: Vec<Incarnation>,
     /// The group's assets that differ between the head and the incarnation of that rollout.
     pub rolling: Vec<AssetId>,
     /// The group's assets that differ between that incarnation, or the head, and the newest incarnation.
@@ -61,6 +63,7 @@ impl Recovered {
             heads: Heads::default(),
             newest: None,
             to: None,
+            newer: Vec::new(),
             rolling: Vec::new(),
             pending,
             rows: Vec::new(),

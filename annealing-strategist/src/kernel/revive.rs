@@ -19,6 +19,7 @@ impl Kernel {
         now: Now,
         mut rollout: Rollout,
         to: Incarnation,
+        contents: Incarnation,
         rows: BTreeMap<AssetId, TargetRecord>,
         out: &mut Effects,
     ) {
@@ -29,7 +30,7 @@ impl Kernel {
         let going_back = matches!(rollout.state, State::RollingBack { .. });
         let idle = rollout.idle;
         let behind = self.left_behind(&rollout, &to);
-        let mut live = self.live_again(at, rollout, to, &rows);
+        let mut live = self.live_again(at, rollout, (to, contents), &rows);
         let mut step = Step::default();
         for (id, row) in rows {
             self.revive_row(&mut live, id, row, &mut step);
@@ -72,12 +73,13 @@ impl Kernel {
         behind.cloned().collect()
     }
 
-    /// Restores the rollout with its targets, as if none had moved.
+    /// Restores the rollout with its targets, as if none had moved, from the incarnation that is rolled out and the contents
+    /// of the targets.
     fn live_again(
         &self,
         at: Timestamp,
         rollout: Rollout,
-        to: Incarnation,
+        (sealed, to): (Incarnation, Incarnation),
         rows: &BTreeMap<AssetId, TargetRecord>,
     ) -> Live {
         // While the rollout goes on, it continues without the content that failed in it.
@@ -111,7 +113,9 @@ impl Kernel {
         let at = self.resumed(at, &rollout);
         let promoted = rollout.promoted.unwrap_or(0);
         let targets = Targets::new(targets, closure, promoted);
-        Live::new(at, rollout, from, to, targets, left_out)
+        let mut live = Live::new(at, rollout, from, sealed, targets, left_out);
+        live.renew(to, &[], Vec::new());
+        live
     }
 
     /// Returns the time at which this owner begins to watch the rollout: `at`, unless a test leaves that guard out.
@@ -145,9 +149,9 @@ impl Kernel {
 
     /// Restores the pin of an asset that is only modelled: enforcement does not report it.
     fn know_pin(&mut self, live: &Live, id: &AssetId, row: &TargetRecord) {
-        if row.back_at.is_none() && self.is_modelled_only(live.to(), id) {
-            let pin = Pin::At(live.to().no(), Cause::Intent);
-            let content = live.to().asset(id).map(|asset| asset.digest());
+        if row.back_at.is_none() && self.is_modelled_only(live.contents(), id) {
+            let pin = Pin::At(row.to.unwrap_or(live.to().no()), Cause::Intent);
+            let content = live.contents().asset(id).map(|asset| asset.digest());
             let since = live.watch.time_of(row.moved_at);
             let state = SyncState::InSync { since };
             self.pins.know(id, Standing::at(pin, content, state));
@@ -157,16 +161,17 @@ impl Kernel {
     /// Whether the pin of a target has moved as recorded: the step may have been only partly made.
     fn has_moved(&self, live: &Live, id: &AssetId, row: &TargetRecord) -> bool {
         row.back_at.is_some()
-            || self.is_modelled_only(live.to(), id)
-            || self.pins.of(id).is_at(live.to().no())
+            || self.is_modelled_only(live.contents(), id)
+            || self.pins.of(id).is_at(row.to.unwrap_or(live.to().no()))
     }
 
     fn progress_of(&self, live: &Live, id: &AssetId, row: &TargetRecord) -> Progress {
         let standing = self.pins.status(id);
-        let there = standing.is_some_and(|s| s.pin.is_at(live.to().no()));
+        let goal = row.to.unwrap_or(live.to().no());
+        let there = standing.is_some_and(|s| s.pin.is_at(goal));
         let in_sync = standing.is_some_and(|s| s.state.is_in_sync());
         match row.updated_at.map(|updated| live.watch.time_of(updated)) {
-            Some(at) if self.is_modelled_only(live.to(), id) => Progress::Updated { at },
+            Some(at) if self.is_modelled_only(live.contents(), id) => Progress::Updated { at },
             Some(at) if there && in_sync => Progress::Updated { at },
             Some(at) => Progress::Drifted { since: at },
             None => Progress::InFlight {
@@ -194,7 +199,7 @@ impl Kernel {
                 continue;
             };
             let back = goal == Pin::NotYet
-                || self.is_modelled_only(live.to(), &asset)
+                || self.is_modelled_only(live.contents(), &asset)
                 || standing.state.is_in_sync();
             let progress = match back {
                 true => Progress::Updated { at: since },

@@ -1,11 +1,8 @@
 //! R18, select: asks the selection stack which targets may move now, and takes in its answers.
 
 use jiff::Timestamp;
-use plugin_sdk::{Cause, IncarnationReader, Now, Pin, SelectRequest, Selection, Until};
-use prodspec_model::{
-    AssetId,
-    rollout::{Emergency, RolloutPolicy},
-};
+use plugin_sdk::{Cause, IncarnationReader, Now, Pin, SelectRequest, Selection, Target, Until};
+use prodspec_model::rollout::{Emergency, RolloutPolicy};
 
 use super::{Bug, Call, Effects, Kernel, Step, state::live::Live};
 use crate::line::StoppedLine;
@@ -93,10 +90,12 @@ impl Kernel {
             .all()
             .iter()
             .filter(|target| target.is_under_way());
-        let under_way: Vec<AssetId> = under_way.map(|target| target.asset.clone()).collect();
-        let goes = Pin::At(live.to().no(), Cause::Emergency);
-        for asset in under_way {
-            self.pin(now, &asset, goes, &mut step);
+        let goes = |target: &Target| live.goal(&target.asset);
+        let under_way: Vec<_> = under_way
+            .map(|target| (target.asset.clone(), goes(target)))
+            .collect();
+        for (asset, no) in under_way {
+            self.pin(now, &asset, Pin::At(no, Cause::Emergency), &mut step);
         }
         out.steps.push(step);
     }
@@ -135,7 +134,7 @@ impl Kernel {
             .direction(live.targets().direction());
         request.health = health;
         request.promoted = live.rollout().promoted;
-        request.reader = IncarnationReader::new(live.to().clone());
+        request.reader = IncarnationReader::new(live.contents().clone());
         Ok(request)
     }
 

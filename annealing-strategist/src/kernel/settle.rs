@@ -25,7 +25,7 @@ impl Kernel {
         let Some(place) = live.targets().place(asset) else {
             return;
         };
-        let here = any || standing.pin.is_at(live.to().no());
+        let here = any || standing.pin.is_at(live.goal(asset));
         if live.targets().row(place).is_none() {
             return;
         }

@@ -48,7 +48,7 @@ impl Kernel {
         let Some(place) = live.targets().place(asset) else {
             return;
         };
-        if !expected.is_some_and(|pin| pin.is_at(live.to().no()))
+        if !expected.is_some_and(|pin| pin.is_at(live.goal(asset)))
             || live.inherited().contains_key(asset)
         {
             return;

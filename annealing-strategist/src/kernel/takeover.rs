@@ -22,7 +22,8 @@ impl Kernel {
             return false;
         }
         let moved = live.targets().with_rows();
-        let moved = moved.filter(|(_, row)| row.is_some() || !live.targets().has_moved());
+        let moved = moved
+            .filter(|(target, row)| !target.late && (row.is_some() || !live.targets().has_moved()));
         let mut differs = false;
         for (target, row) in moved {
             let content = |of: &Incarnation| of.asset(&target.asset).map(|it| it.digest());
@@ -39,7 +40,7 @@ impl Kernel {
             if newest != before {
                 return false;
             }
-            differs |= newest != content(live.to());
+            differs |= newest != content(live.contents());
         }
         differs
     }
@@ -80,10 +81,11 @@ impl Kernel {
     fn mends(&self, live: &Live) -> bool {
         let other = |asset: &AssetId| {
             let content = |of: &Incarnation| of.asset(asset).map(|asset| asset.digest());
-            content(self.group.latest()) != content(live.to())
+            content(self.group.latest()) != content(live.contents())
         };
         let moved = live.targets().with_rows();
-        let mut moved = moved.filter(|(_, row)| row.is_some() || !live.targets().has_moved());
+        let mut moved = moved
+            .filter(|(target, row)| !target.late && (row.is_some() || !live.targets().has_moved()));
         moved.all(|(target, _)| live.targets().is_back(&target.asset) || other(&target.asset))
     }
 

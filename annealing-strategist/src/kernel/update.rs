@@ -87,8 +87,9 @@ impl Kernel {
                 true => Cause::Emergency,
                 false => Cause::Intent,
             };
-            let goes = Pin::At(live.to().no(), cause);
-            let modelled_only = self.is_modelled_only(live.to(), &asset);
+            let newer = live.is_newer(&asset).then(|| self.group.latest().no());
+            let goes = Pin::At(newer.unwrap_or(live.to().no()), cause);
+            let modelled_only = self.is_modelled_only(live.contents(), &asset);
             let order = match modelled_only {
                 true => live.targets().order() + 1,
                 false => 0,
@@ -96,6 +97,7 @@ impl Kernel {
             let row = TargetRecord {
                 policy: self.group.policy().clone(),
                 rollout: live.id(),
+                to: newer,
                 moved_at: live.watch.watched(at),
                 updated_at: modelled_only.then(|| live.watch.watched(at)),
                 order,

@@ -42,6 +42,7 @@ fn old_and_new_versions_take_turns_on_records_of_rollouts() {
     let target = TargetRecord {
         policy: id("policy"),
         rollout: RolloutId(3),
+        to: None,
         moved_at: Duration::from_secs(1),
         updated_at: Some(Duration::from_secs(2)),
         order: 1,

@@ -7,7 +7,7 @@ use std::{
 
 use jiff::Timestamp;
 use plugin_sdk::{Direction, Health, Mono, Progress, RolloutId, Target};
-use prodspec_model::{AssetId, Incarnation};
+use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
 use super::{judging::Judging, selecting::Selecting, targets::Targets, watch::Watch};
 use crate::{
@@ -27,6 +27,8 @@ pub(in crate::kernel) struct Live {
     rollout: Rollout,
     from: Option<Incarnation>,
     to: Incarnation,
+    /// `to`, with the contents of targets that came later.
+    contents: Incarnation,
     targets: Targets,
     /// Records of assets that an earlier rollout moved and whose pins this one took over.
     inherited: BTreeMap<AssetId, TargetRecord>,
@@ -57,6 +59,7 @@ impl Live {
             watch: Watch::new(at, rollout.watched),
             rollout,
             from,
+            contents: to.clone(),
             to,
             targets,
             inherited: BTreeMap::new(),
@@ -95,6 +98,25 @@ impl Live {
     /// Returns the incarnation that is rolled out.
     pub(in crate::kernel) fn to(&self) -> &Incarnation {
         &self.to
+    }
+
+    /// Returns the contents that the targets get: those of the incarnation that is rolled out, but for targets that came
+    /// later.
+    pub(in crate::kernel) fn contents(&self) -> &Incarnation {
+        &self.contents
+    }
+
+    /// Whether a target gets another content than the incarnation that is rolled out says.
+    pub(in crate::kernel) fn is_newer(&self, asset: &AssetId) -> bool {
+        let content = |of: &Incarnation| of.asset(asset).map(|asset| asset.digest());
+        content(&self.contents) != content(&self.to)
+    }
+
+    /// Returns the incarnation at which a target that has moved is pinned.
+    pub(in crate::kernel) fn goal(&self, asset: &AssetId) -> IncarnationNo {
+        let place = self.targets.place(asset);
+        let row = place.and_then(|place| self.targets.row(place));
+        row.and_then(|row| row.to).unwrap_or(self.to.no())
     }
 
     pub(in crate::kernel) fn targets(&self) -> &Targets {
@@ -331,6 +353,7 @@ impl Live {
             if let Some(place) = place.filter(|place| self.targets.row(*place).is_none()) {
                 let row = TargetRecord {
                     rollout: self.rollout.id,
+                    to: None,
                     updated_at: None,
                     order: 0,
                     back_at: None,
@@ -359,6 +382,27 @@ impl Live {
     ) {
         self.from = self.from.as_ref().map(before);
         self.to = after(&self.to);
+        self.contents = self.to.clone();
+    }
+
+    /// Replaces the contents that the targets get, and targets: removes `gone`, and adds or replaces `targets`, on the way
+    /// forward. Places change, so the last selection is dropped.
+    pub(in crate::kernel) fn renew(
+        &mut self,
+        contents: Incarnation,
+        gone: &[AssetId],
+        targets: Vec<Target>,
+    ) {
+        self.contents = contents;
+        for asset in targets.iter().map(|target| &target.asset).chain(gone) {
+            if let Some(place) = self.targets.place(asset) {
+                self.targets.remove(place);
+            }
+        }
+        for target in &targets {
+            self.away.remove(&target.asset);
+        }
+        self.join(targets);
     }
 
     /// Adds targets on the way forward. Places change, so the last selection is dropped.

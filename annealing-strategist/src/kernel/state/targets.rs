@@ -304,6 +304,7 @@ mod tests {
         TargetRecord {
             policy: id(P),
             rollout: RolloutId(1),
+            to: None,
             moved_at: Duration::from_secs(seconds),
             updated_at: None,
             order: 0,

@@ -30,6 +30,7 @@ fn row(rollout: u64) -> TargetRecord {
     TargetRecord {
         policy: id(P),
         rollout: RolloutId(rollout),
+        to: None,
         moved_at: Duration::from_secs(rollout),
         updated_at: None,
         order: 3,

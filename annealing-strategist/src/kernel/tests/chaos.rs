@@ -7,7 +7,7 @@ use std::time::Duration;
 use plugin_sdk::Judgement;
 use prodspec_model::{
     Asset, AssetRef, Incarnation,
-    addons::{DependsOn, Edge, Need},
+    addons::{DependsOn, Edge, Need, Turndown},
     rollout::{Amount, OnUnhealthy, RolloutPolicy, Wave},
 };
 use proptest::{prelude::*, test_runner::RngSeed};
@@ -58,6 +58,13 @@ fn asset(dice: &mut Dice) -> Asset {
         let need = dice.of(&[Need::Version, Need::Capacity { unit: "qps".into() }]);
         let edges = vec![Edge { provider, need }];
         asset = asset.addon(&DependsOn { edges }).unwrap();
+    }
+    if dice.roll(8) == 7 {
+        let turndown = Turndown {
+            reason: "not needed".into(),
+            approved_by: "me".into(),
+        };
+        asset = asset.addon(&turndown).unwrap();
     }
     asset.build().unwrap()
 }

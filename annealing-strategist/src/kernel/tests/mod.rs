@@ -7,6 +7,7 @@ mod crash;
 mod edits;
 mod health;
 mod many;
+mod newer;
 mod people;
 mod pins;
 mod plane;

@@ -233,13 +233,29 @@ impl Plane {
             Record::Forget(id) => drop(self.rollouts.remove(&id)),
             Record::Target(id, Some(row)) => drop(self.rows.insert(id, row)),
             Record::Target(id, None) => {
-                self.rows.remove(&id);
+                let row = self.rows.remove(&id);
+                // One that was left behind is tried again when an operator says so.
+                if let Some(row) = row
+                    && self.has_failed_in(row.rollout, &id)
+                {
+                    self.forward.remove(&(row.rollout, id.clone()));
+                }
                 self.was.remove(&id);
                 self.lost.remove(&id);
             }
             Record::Quarantine(id, Some(row)) => drop(self.quarantine.insert(id, row)),
             Record::Quarantine(id, None) => drop(self.quarantine.remove(&id)),
         }
+    }
+
+    fn has_failed_in(&self, rollout: RolloutId, id: &AssetId) -> bool {
+        let failed = self
+            .quarantine
+            .get(id)
+            .into_iter()
+            .flat_map(|it| &it.failed);
+        let mut failed = failed.map(|failed| failed.rollout);
+        failed.any(|other| other == rollout)
     }
 
     /// R22: checks that all assets that moved have their previous content.
@@ -274,12 +290,13 @@ impl Plane {
             return false;
         };
         let rolled = self.rollouts.values().any(|rollout| rollout.to == no);
+        let rolled = rolled || row.to == Some(no);
         !row.was.is_at(no) && !rolled
     }
 
     /// Whether a report of the asset's previous pin has not been delivered yet.
     fn is_unheard(&self, asset: &AssetId, row: &TargetRecord) -> bool {
-        let to = self.rollouts[&row.rollout].to;
+        let to = row.to.unwrap_or(self.rollouts[&row.rollout].to);
         let told = self.feed.iter().filter_map(|fed| match fed {
             Fed::Stands(id, stood) if id == asset => Some(stood.pin),
             _ => None,
@@ -333,7 +350,8 @@ impl Plane {
         let (Pin::At(no, Cause::Intent), Some(row)) = (goes, row) else {
             return;
         };
-        let (rollout, to) = (row.rollout, self.rollouts[&row.rollout].to);
+        let rollout = row.rollout;
+        let to = row.to.unwrap_or(self.rollouts[&rollout].to);
         if row.back_at.is_some() || to != no {
             return;
         }

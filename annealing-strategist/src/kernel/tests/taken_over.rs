@@ -37,6 +37,7 @@ pub(super) fn take_over(plane: &Plane, now: Now, config: &Config, out: &mut Effe
     let recovered = Recovered {
         ties: Vec::new(),
         late: BTreeSet::new(),
+        newer: plane.all.values().cloned().collect(),
         expected: BTreeSet::new(),
         has_changes: false,
         line: plane.line.clone(),

@@ -8,7 +8,7 @@ use std::{
 use control_plane_runtime::Runtime;
 use control_plane_store::record::Rewrites;
 use plugin_sdk::{BoxError, GroupHead, Standing};
-use prodspec_model::{AssetId, Incarnation, Message, rollout::RolloutPolicy};
+use prodspec_model::{AssetId, Incarnation, IncarnationNo, Message, rollout::RolloutPolicy};
 
 use super::{
     Group,
@@ -31,6 +31,8 @@ pub(super) struct Memory {
     newest: BTreeMap<AssetId, Rollout>,
     /// The incarnations of rollouts that are live, or completed without the head having moved, by group.
     to: BTreeMap<AssetId, Incarnation>,
+    /// The incarnations at which rollouts that are live have pinned assets that came later.
+    newer: Vec<Incarnation>,
     /// The records of targets, by group.
     rows: BTreeMap<AssetId, Vec<(AssetId, TargetRecord)>>,
     /// The group whose live rollout holds an asset, by asset.
@@ -68,6 +70,7 @@ impl Memory {
             heads: heads.clone(),
             newest,
             to: BTreeMap::new(),
+            newer: Vec::new(),
             rows,
             holders: BTreeMap::new(),
             quarantine,
@@ -80,7 +83,8 @@ impl Memory {
         Ok((memory, changes, over))
     }
 
-    /// Loads the incarnations of rollouts that the heads of their groups have not reached.
+    /// Loads the incarnations of rollouts that the heads of their groups have not reached, and those of assets that came
+    /// later.
     async fn read_rolling<R: Runtime>(
         &mut self,
         strategist: &Strategist<R>,
@@ -94,6 +98,11 @@ impl Memory {
             if behind && let Some(to) = kept(&strategist.incarnations, rollout.to).await? {
                 self.to.insert(policy.clone(), to);
             }
+        }
+        let rows = self.rows.values().flatten();
+        let all: BTreeSet<IncarnationNo> = rows.filter_map(|(_, row)| row.to).collect();
+        for no in all {
+            self.newer.extend(kept(&strategist.incarnations, no).await?);
         }
         Ok(())
     }
@@ -217,6 +226,7 @@ impl Memory {
             newest,
             rolling: rolling.unwrap_or_default(),
             to: to.cloned(),
+            newer: to.map(|_| self.newer.clone()).unwrap_or_default(),
             rows: self.rows.get(&policy).cloned().unwrap_or_default(),
             quarantine: self.quarantine.get(&policy).cloned().unwrap_or_default(),
             pins,
