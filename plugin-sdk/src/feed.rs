@@ -46,12 +46,12 @@ pub trait Enforcement: Send + Sync + 'static {
         futures::future::ready(Err(observe::Error::failed(why))).boxed()
     }
 
-    /// Asks the checks about pushes of `assets` to their contents at `at`, for `cause`, before their pins move there. Each
+    /// Asks the checks about pushes of `assets` to their contents at `at`, for `cause`, before they get these contents. Each
     /// asset is compared with production first. Nothing is pushed or claimed, and only admission counts: a delay that is
     /// gone when the push is due delays nothing.
     ///
-    /// Returns the delays of each asset that would wait. It includes assets that earlier questions about `at` for `cause`
-    /// have found, as long as their delays are not due to be looked at again; they are not compared and checked anew. An
+    /// Returns the delays of each asset that would wait. It includes assets that earlier questions about the same contents for
+    /// `cause` have found, as long as their delays are not due to be looked at again; they are not compared and checked anew. An
     /// asset that cannot be compared is not delayed. By default nothing is.
     fn would_wait(
         &self,

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use plugin_sdk::{Cause, Change, Claim, Delay, Mono, Now, Observed, Recheck, Run, Verdict};
-use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo, addons::Moved};
+use prodspec_model::{Asset, AssetId, Incarnation, addons::Moved};
 
 use super::{
     Kernel,
@@ -22,11 +22,11 @@ impl Kernel {
     pub(crate) fn ask_ahead(
         &mut self,
         now: Mono,
-        (at, cause): (IncarnationNo, Cause),
+        (at, cause): (&Incarnation, Cause),
         mut assets: Vec<AssetId>,
     ) -> Vec<AssetId> {
         self.ahead.expire(now);
-        assets.retain(|asset| !self.ahead.knows(now, asset, at, cause));
+        assets.retain(|asset| !self.ahead.knows(asset, at, cause));
         for asset in &assets {
             self.ahead.forget(asset);
         }
@@ -37,11 +37,11 @@ impl Kernel {
     pub(crate) fn checked_ahead(
         &mut self,
         now: Now,
-        asset: AssetId,
-        of: (IncarnationNo, Cause),
+        asset: &Asset,
+        cause: Cause,
         (change, verdict): (Arc<Change>, Verdict),
     ) {
-        self.ahead.note(now, asset, of, change, verdict);
+        self.ahead.note(now, asset, cause, change, verdict);
     }
 
     /// The asset at `at` as the object of a diff, if a plugin enforces it, no push of it runs, and it was
@@ -122,7 +122,7 @@ impl Kernel {
     pub(crate) fn would_wait(
         &mut self,
         now: Now,
-        (at, cause): (IncarnationNo, Cause),
+        (at, cause): (&Incarnation, Cause),
     ) -> Vec<(AssetId, Vec<Delay>)> {
         let mut first: Vec<(SlotNo, &[Claim])> = Vec::new();
         let mut all = Vec::new();

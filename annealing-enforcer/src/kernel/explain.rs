@@ -95,11 +95,9 @@ impl fmt::Display for Waiting {
     }
 }
 
-/// A push that does not exist: a rollout lets the checks judge it before it moves the pin.
+/// A push that does not exist: a rollout lets the checks judge it before it moves the pin, or edits the field.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Prospective {
-    /// The incarnation to which the rollout would move the pin.
-    pub incarnation: IncarnationNo,
     /// The change that the push would make.
     pub change: Change,
     /// The delays of the checks against it.
@@ -171,7 +169,6 @@ impl Kernel {
                 .or_else(|| self.waits_for_plugin(slot))
                 .or_else(|| self.queued_for(now, slot)),
             ahead: self.ahead.of(now.mono, id).map(|push| Prospective {
-                incarnation: push.at,
                 change: (*push.change).clone(),
                 delays: self.delays_ahead(now, id, push, &[]),
             }),

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use control_plane_runtime::{Runtime, timeout_at};
 use futures::channel::oneshot;
 use plugin_sdk::{Cause, Delay, Diff, DiffRequest, Now};
-use prodspec_model::{AssetId, Incarnation, IncarnationNo};
+use prodspec_model::{AssetId, Incarnation};
 
 use super::{
     calls::{Calls, diff},
@@ -25,7 +25,7 @@ pub(super) struct Foresight {
 /// A question that plugins and checks have not answered for all its assets.
 #[derive(Debug)]
 struct Question {
-    at: IncarnationNo,
+    at: Incarnation,
     cause: Cause,
     /// Number of assets without an answer.
     left: usize,
@@ -42,7 +42,7 @@ impl Foresight {
     ) {
         let now = calls.runtime.now();
         self.last += 1;
-        let (no, of) = (self.last, (question.at.no(), question.cause));
+        let (no, of) = (self.last, (&question.at, question.cause));
         let assets = kernel.ask_ahead(now.mono, of, question.assets);
         let looks = assets.iter().filter(|asset| {
             let part_of = (no, question.cause);
@@ -50,8 +50,8 @@ impl Foresight {
         });
         let left = looks.count();
         let open = Question {
-            at: of.0,
-            cause: of.1,
+            at: question.at,
+            cause: question.cause,
             left,
             reply: question.reply,
         };
@@ -65,9 +65,9 @@ impl Foresight {
             return;
         };
         question.left -= 1;
-        let of = (question.at, question.cause);
-        if let Some(checked) = found.found {
-            kernel.checked_ahead(now, found.asset, of, checked);
+        let asset = question.at.asset(&found.asset);
+        if let Some((asset, checked)) = asset.zip(found.found) {
+            kernel.checked_ahead(now, &asset, question.cause, checked);
         }
         self.answer(kernel, now, found.question);
     }
@@ -79,7 +79,7 @@ impl Foresight {
             return;
         }
         if let Some(question) = self.open.remove(&no) {
-            let wait = kernel.would_wait(now, (question.at, question.cause));
+            let wait = kernel.would_wait(now, (&question.at, question.cause));
             // The selection may have been given up.
             let _ = question.reply.send(wait);
         }

@@ -12,12 +12,13 @@ use prodspec_model::{
 
 use super::record::{PlannedTarget, Stored};
 use crate::{
+    group::policy_of,
     kernel::{Joins, Recovered, edited},
     record::TargetRecord,
 };
 
 /// The intent of a change, as the kernel of its rollout sees it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Intent {
     key: AssetId,
     policy: AssetId,
@@ -59,6 +60,20 @@ impl Intent {
     pub(crate) fn content(&self, asset: &AssetId, is_set: bool) -> Option<Digest> {
         let of = if is_set { &self.to } else { &self.from };
         of.asset(asset).map(|asset| asset.digest())
+    }
+
+    /// Returns `latest` with all fields set, for questions about the pushes that follow. Targets that are not as they were
+    /// stay as they are: what their fields would make of them is not known.
+    pub(crate) fn foreseen(&self, latest: &Incarnation) -> Incarnation {
+        let own = self.to.snapshot().referrers(self.key.as_str());
+        let set = own.iter().filter_map(|id| {
+            let now = latest.asset(id)?;
+            let as_it_was = renamed(&self.key, &now).ok()?.digest();
+            let unchanged = self.content(id, false) == Some(as_it_was);
+            let policy = policy_of(&now).filter(|_| unchanged)?;
+            renamed(&policy, &self.to.asset(id)?).ok()
+        });
+        edited(latest, latest.no(), set.collect(), &[])
     }
 
     /// Whether a pin stands for the fields as they were.

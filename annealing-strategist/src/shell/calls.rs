@@ -1,25 +1,37 @@
 //! The calls of kernels: user code that selects targets and judges their health.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use control_plane_runtime::{Runtime, timeout_at};
 use control_plane_store::Write;
 use plugin_sdk::{Actuator, BoxError, Cause, ChecksAhead, Mono, with_causes};
 
+use prodspec_model::Incarnation;
+
 use super::Strategist;
 use crate::kernel::{Call, Event};
 
-/// Lets a selection ask the checks of `enforcement` about pushes to the rollout's incarnation, for half of the time that a
-/// selection has. From then on only targets that are known to wait are delayed: one slow plugin or check stops no others.
+/// The contents that targets would get, made when a policy first asks for them.
+pub(super) type Foreseen = LazyLock<Incarnation, Box<dyn FnOnce() -> Incarnation + Send>>;
+
+fn foreseen(to: Incarnation) -> Foreseen {
+    LazyLock::new(Box::new(move || to))
+}
+
+/// Lets a selection ask the checks of `enforcement` about pushes of targets to their contents at `to`, for half of the time
+/// that a selection has. From then on only targets that are known to wait are delayed: one slow plugin or check stops no
+/// others.
 pub(super) fn asks_checks<R: Runtime>(
     strategist: &Strategist<R>,
     call: &mut Call,
     enforcement: &Arc<dyn Actuator<Write = Write>>,
+    of_change: Option<Arc<Foreseen>>,
 ) {
     let Call::Select(_, request) = call else {
         return;
     };
-    let Some(to) = request.reader.bound_to().cloned() else {
+    let bound = || request.reader.bound_to().cloned();
+    let Some(to) = of_change.or_else(|| Some(Arc::new(foreseen(bound()?)))) else {
         return;
     };
     let (enforcement, runtime) = (enforcement.clone(), strategist.runtime.clone());

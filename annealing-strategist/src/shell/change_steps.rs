@@ -1,6 +1,6 @@
 //! Passes each event to its change, and collects the effects.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use control_plane_runtime::{Kernel as _, Runtime};
 use plugin_sdk::{
@@ -11,6 +11,7 @@ use prodspec_model::{Asset, AssetId, snapshot};
 
 use super::{
     Input,
+    calls::Foreseen,
     changes::{Answer, Change},
     groups::Groups,
     steps::Work,
@@ -54,6 +55,7 @@ impl<R: Runtime> Groups<R> {
             holder: stored.holder(),
             intent,
             fields,
+            foreseen: None,
             has_ended: false,
             taken: Taken::new(),
         };
@@ -91,6 +93,12 @@ impl<R: Runtime> Groups<R> {
             }
             _ => {}
         }
+    }
+
+    /// The contents that the change with this key would bring. `None`: there is none.
+    pub(super) fn foreseen(&mut self, key: &AssetId) -> Option<Arc<Foreseen>> {
+        let change = self.changes.all.get_mut(key)?;
+        Some(change.foreseen(&self.latest))
     }
 
     /// Passes an event to the rollout of a change.
@@ -205,6 +213,7 @@ impl<R: Runtime> Groups<R> {
         let Some(change) = self.changes.all.get_mut(key) else {
             return;
         };
+        change.foreseen = None;
         let gone = Standing::at(Pin::Default, None, SyncState::InSync { since });
         let took = Event::Took {
             latest: change.intent.leaves(&asset),
@@ -293,6 +302,7 @@ impl<R: Runtime> Groups<R> {
         let Some(change) = self.changes.all.get_mut(key) else {
             return;
         };
+        change.foreseen = None;
         let joins = match change.intent.join(targets) {
             Ok(joins) => joins,
             Err(error) => {
@@ -355,6 +365,7 @@ impl<R: Runtime> Groups<R> {
             let Some(change) = self.changes.all.get_mut(&key) else {
                 continue;
             };
+            change.foreseen = None;
             if let Some(latest) = change.intent.took(&self.latest) {
                 let (changed, come) = (Vec::new(), Vec::new());
                 self.step_change(

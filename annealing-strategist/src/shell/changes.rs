@@ -1,6 +1,9 @@
 //! The live changes of a partition, with the kernels of their rollouts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, LazyLock},
+};
 
 use futures::channel::mpsc::UnboundedSender;
 use plugin_sdk::{
@@ -9,7 +12,7 @@ use plugin_sdk::{
 };
 use prodspec_model::{AssetId, Incarnation};
 
-use super::{Input, handle::Reply, kernels::Kernels, waiting::Waiting};
+use super::{Input, calls::Foreseen, handle::Reply, kernels::Kernels, waiting::Waiting};
 use crate::{
     change::{self, Arrivals, Fields, Intent, RollOutRecord},
     group::policy_of,
@@ -45,9 +48,25 @@ pub(super) struct Change {
     pub(super) holder: Holder,
     pub(super) intent: Intent,
     pub(super) fields: Fields,
+    /// The contents that the change would bring beside those of the newest incarnation. `None`: to be made anew.
+    pub(super) foreseen: Option<Arc<Foreseen>>,
     pub(super) has_ended: bool,
     /// The domains that others have taken, as its rollout knows them.
     pub(super) taken: Taken,
+}
+
+impl Change {
+    /// The contents that the change would bring beside those of `latest`.
+    pub(super) fn foreseen(&mut self, latest: &Incarnation) -> Arc<Foreseen> {
+        let (intent, latest) = (&self.intent, latest.clone());
+        let make = || {
+            let intent = intent.clone();
+            Arc::new(LazyLock::new(
+                Box::new(move || intent.foreseen(&latest)) as Box<_>
+            ))
+        };
+        self.foreseen.get_or_insert_with(make).clone()
+    }
 }
 
 /// The answer to a call about fields.

@@ -354,11 +354,9 @@ impl<R: Runtime> Session<R> {
     }
 
     /// Makes a call of a kernel. Its answer, or that it came too late, returns as an input.
-    fn call(&self, policy: AssetId, mut call: Call) {
-        // The content that a change brings is known only once its field is edited.
-        if !self.groups.changes.has(&policy) {
-            asks_checks(&self.strategist, &mut call, &self.actuator);
-        }
+    fn call(&mut self, policy: AssetId, mut call: Call) {
+        let foreseen = self.groups.foreseen(&policy);
+        asks_checks(&self.strategist, &mut call, &self.actuator, foreseen);
         let (strategist, sender) = (self.strategist.clone(), self.sender.clone());
         let task = async move {
             let event = answer(&strategist, call).await;

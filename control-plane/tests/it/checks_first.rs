@@ -9,17 +9,19 @@ use std::{
 use control_plane::{
     prelude::*,
     runtime::{Runtime, TokioRuntime},
+    strategist::State,
 };
 use plugin_sdk::{Claim, Key, Until};
 
 use crate::{
+    roll_out::{WEEK, World, change},
     rollouts::{manifest, of_size, passes, until},
-    world::{LONG, Production, Running, Text, ann, id, plane},
+    world::{LONG, Production, Running, Text, ann, id, plane, write},
 };
 
 /// A check that delays the listed assets, and counts its runs.
 #[derive(Clone, Default)]
-struct Frozen(Arc<Mutex<Freeze>>);
+pub(crate) struct Frozen(Arc<Mutex<Freeze>>);
 
 #[derive(Default)]
 struct Freeze {
@@ -177,10 +179,7 @@ async fn r7_an_override_of_a_push_that_does_not_exist_lets_its_target_move() {
     );
     let views = handle.rollouts().await.unwrap();
     let rollout = views[0].rollout.clone().unwrap();
-    assert!(
-        rollout.state == control_plane::strategist::State::Running,
-        "{rollout:?}"
-    );
+    assert!(rollout.state == State::Running, "{rollout:?}");
     assert_eq!(views[0].awaits_person, None);
 }
 
@@ -225,6 +224,64 @@ async fn r6_the_way_back_moves_pins_whatever_checks_say() {
     assert_eq!(of_size(&production, 2), 2, "the pushes wait");
     frozen.set(|it| it.assets.clear());
     until(&running, "all are back", || of_size(&production, 1) == 4).await;
+}
+
+/// Describes what a change waits for.
+async fn waits_of(running: &Running, key: &AssetId) -> Vec<String> {
+    let views = running.handle.rollouts().await.unwrap();
+    let view = views.into_iter().find(|it| it.policy == *key).unwrap();
+    view.waits.into_iter().map(|wait| wait.why).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn r18_what_a_check_would_delay_is_not_edited() {
+    let world = World::new();
+    let running = world.start().await;
+    world.frozen.set(|it| it.assets = [id("a"), id("b")].into());
+    let flag = change("dark-mode", "flags").set("flag", true);
+    let flag = running.handle.roll_out(&flag, ann()).await.unwrap();
+    until(&running, "the others are updated", || {
+        world.of_size(11) == 2
+    })
+    .await;
+    passes(Duration::from_secs(60)).await;
+    assert_eq!(world.text().matches("flag: true").count(), 2);
+    let waits = waits_of(&running, &flag.key).await;
+    assert_eq!(waits, ["`a`, `b`: freeze: the region is frozen"]);
+    let before = world.frozen.runs();
+    passes(Duration::from_secs(60)).await;
+    let runs = world.frozen.runs() - before;
+    assert!(runs <= 6, "{runs} runs of the check in a minute");
+
+    // The change that is overridden is that of the push after the edit.
+    let explained = running.handle.explain(&id("a")).await.unwrap();
+    let ahead = explained.enforced().unwrap().chain[0]
+        .ahead
+        .clone()
+        .unwrap();
+    let (a, change) = (id("a"), ahead.change.digest);
+    let lifted = running
+        .handle
+        .override_check(&a, change, "freeze", ann(), None);
+    lifted.await.unwrap();
+    until(&running, "`a` is updated", || {
+        world.production.size("a") == Some(11)
+    })
+    .await;
+    assert_eq!(world.production.size("b"), Some(10));
+
+    // What the field would make of newer content is not known: the checks judge that content as it is.
+    write(
+        world.dir.path(),
+        &world.text().replace("b: {size: 1", "b: {size: 7"),
+    );
+    passes(Duration::from_secs(60)).await;
+    assert_eq!(world.text().matches("flag: true").count(), 3);
+    world.frozen.set(|it| it.assets.clear());
+    let over = running.handle.wait_roll_out(&flag.key, WEEK).await.unwrap();
+    assert_eq!(over.state, State::Completed);
+    assert_eq!(world.production.size("b"), Some(71));
+    running.stop().await;
 }
 
 /// A check that never answers about `a`.

@@ -24,6 +24,7 @@ use plugin_sdk::{EditableSource, Health, HealthRequest, Judgement, document::Loc
 use serde::Deserialize;
 
 use crate::{
+    checks_first::Frozen,
     gate::Gate,
     rollouts::{passes, until},
     world::{LONG, Production, Running, Service, ann, id, write},
@@ -123,6 +124,7 @@ pub(crate) struct World {
     pub(crate) dir: tempfile::TempDir,
     pub(crate) store: Gate,
     pub(crate) production: Production,
+    pub(crate) frozen: Frozen,
     /// For how long health remembers sick services.
     pub(crate) window: Duration,
     sick: Sick,
@@ -176,6 +178,7 @@ impl World {
             dir,
             store: Gate::default(),
             production: Production::default(),
+            frozen: Frozen::default(),
             window: Duration::ZERO,
             sick: Sick::default(),
         }
@@ -222,6 +225,13 @@ impl World {
             .generator(Model(name))
             .validators(validators::standard())
             .asset_plugin::<Service>(Plugin::new(self.production.clone()))
+            .checks(|base| {
+                let frozen = CheckLayer::new(self.frozen.clone());
+                ServiceBuilder::new()
+                    .layer(DependencySolverLayer::standard())
+                    .layer(frozen)
+                    .service(base)
+            })
             .health(|healthy| {
                 let layer = HealthLayer::new(Seen {
                     production: self.production.clone(),

@@ -24,7 +24,7 @@ impl ChecksAhead {
         Self(Some(Arc::new(ask)))
     }
 
-    /// Whether there are no checks to ask: previews, tests of policies, the way back, rollouts by edits.
+    /// Whether there are no checks to ask: previews, and tests of policies.
     pub fn is_none(&self) -> bool {
         self.0.is_none()
     }

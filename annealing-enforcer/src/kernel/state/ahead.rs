@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use plugin_sdk::{Cause, Change, Delay, Mono, Now, Recheck, Verdict};
-use prodspec_model::{AssetId, IncarnationNo};
+use prodspec_model::{Asset, AssetId, Digest, Incarnation};
 
 /// Time after which the checks run again although their delay lasts longer: policies and contents may have
 /// changed.
@@ -19,7 +19,8 @@ pub(in crate::kernel) struct Ahead(BTreeMap<AssetId, PushAhead>);
 /// A push that would follow if the pin of its asset moved.
 #[derive(Debug)]
 pub(in crate::kernel) struct PushAhead {
-    pub at: IncarnationNo,
+    /// The content that the asset would get.
+    content: Digest,
     pub cause: Cause,
     pub change: Arc<Change>,
     pub verdict: Verdict,
@@ -30,36 +31,30 @@ pub(in crate::kernel) struct PushAhead {
 }
 
 impl Ahead {
-    /// Whether a verdict on such a push counts still.
-    pub(in crate::kernel) fn knows(
-        &self,
-        now: Mono,
-        asset: &AssetId,
-        at: IncarnationNo,
-        cause: Cause,
-    ) -> bool {
+    /// Whether there is a verdict on the push of an asset to its content at `at`.
+    pub(in crate::kernel) fn knows(&self, asset: &AssetId, at: &Incarnation, cause: Cause) -> bool {
         let known = self.0.get(asset);
-        known.is_some_and(|it| now < it.until && it.is_about(at, cause))
+        known.is_some_and(|it| it.is_about(asset, at, cause))
     }
 
     /// Takes in a verdict.
     pub(in crate::kernel) fn note(
         &mut self,
         now: Now,
-        asset: AssetId,
-        (at, cause): (IncarnationNo, Cause),
+        asset: &Asset,
+        cause: Cause,
         change: Arc<Change>,
         verdict: Verdict,
     ) {
         let push = PushAhead {
-            at,
+            content: asset.digest(),
             cause,
             change,
             noted: now.mono,
             until: now.mono + lasts(now, &verdict),
             verdict,
         };
-        self.0.insert(asset, push);
+        self.0.insert(asset.id(), push);
     }
 
     /// Forgets the verdicts that count no more.
@@ -76,19 +71,21 @@ impl Ahead {
         self.0.get(asset).filter(|it| now < it.noted + LONGEST)
     }
 
-    /// The pushes to an incarnation for a cause.
+    /// The pushes to the contents of an incarnation for a cause.
     pub(in crate::kernel) fn about(
         &self,
-        at: IncarnationNo,
+        at: &Incarnation,
         cause: Cause,
     ) -> impl Iterator<Item = (&AssetId, &PushAhead)> {
-        self.0.iter().filter(move |(_, it)| it.is_about(at, cause))
+        let about = move |(id, it): &(&AssetId, &PushAhead)| it.is_about(id, at, cause);
+        self.0.iter().filter(about)
     }
 }
 
 impl PushAhead {
-    fn is_about(&self, at: IncarnationNo, cause: Cause) -> bool {
-        (self.at, self.cause) == (at, cause)
+    fn is_about(&self, id: &AssetId, at: &Incarnation, cause: Cause) -> bool {
+        let there = || at.asset(id).map(|asset| asset.digest());
+        self.cause == cause && there() == Some(self.content)
     }
 }
 

@@ -290,8 +290,8 @@ fn show_whole(explained: &Explained) {
 
 /// Returns lines about a push that would wait, for which a rollout does not move the asset.
 fn not_moved(ahead: &Prospective) -> Vec<String> {
-    let (no, change) = (ahead.incarnation, &ahead.change);
-    let first = format!("  not moved to @{no}: change {} would wait", change.digest);
+    let change = &ahead.change.digest;
+    let first = format!("  not moved by its rollout: change {change} would wait");
     let delays = ahead.delays.iter();
     let delays = delays.map(|delay| format!("    {}: {}", delay.check, delay.reason));
     std::iter::once(first).chain(delays).collect()
