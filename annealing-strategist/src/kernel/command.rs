@@ -22,6 +22,9 @@ pub enum Command {
     Retry,
     /// Roll back all targets that have moved.
     RollBack,
+    /// Hand a rollout over to the newest incarnation, without waiting for its end. All targets take their turns anew, those
+    /// that have moved included; a rollback leads to where they were before the first move. Not for a change by edit.
+    HandOver,
 }
 
 /// Why a command has no effect: a sentence for the operator.

@@ -39,7 +39,7 @@ impl Kernel {
         let fits = match command {
             Command::Pause | Command::Resume => state.paused(command == Command::Pause).is_some(),
             Command::Promote => *state == State::Running,
-            Command::Abort => matches!(state, State::Running | State::Paused),
+            Command::Abort | Command::HandOver => live.is_watched(),
             _ => !matches!(state, State::RollingBack { .. }),
         };
         if !fits {
@@ -70,6 +70,7 @@ impl Kernel {
                 self.say(now, State::Running, "promoted", by, out);
             }
             Command::Abort => self.stop(now, said, Some(by), out),
+            Command::HandOver => return self.hand_over(now, by, out),
             Command::RollBack | Command::Retry => self.roll_back(now, said, Some(by), out),
         }
         Ok(())

@@ -6,11 +6,11 @@ use plugin_sdk::{Now, RolloutId};
 use prodspec_model::{AssetId, Incarnation, rollout::FirstTurnup};
 
 use super::{
-    Bug, Effects, Kernel, Record, Step,
+    Bug, Effects, Kernel, Record, Refused, Step,
     candidates::Candidates,
     state::{closure::Before, live::Live},
 };
-use crate::record::{State, TargetRecord};
+use crate::record::{By, State, TargetRecord};
 
 impl Kernel {
     /// R17: whether the newest incarnation reverts everything that the live rollout has moved. If it has moved
@@ -100,6 +100,32 @@ impl Kernel {
             !self.governs(self.group.latest(), asset) || self.group.latest().asset(asset).is_none()
         };
         moved.peek().is_some() && moved.all(left)
+    }
+
+    /// An operator does not wait for the end of the live rollout: the newest incarnation takes over now.
+    pub(super) fn hand_over(&mut self, now: Now, by: By, out: &mut Effects) -> Result<(), Refused> {
+        let Some(live) = &self.live else {
+            return Ok(());
+        };
+        let of = format!("{} of `{}`", live.id(), self.group.policy());
+        if self.is_change {
+            let why =
+                "sets fields; abort it or roll it back, and begin a change with the other values";
+            return Err(Refused(format!("{of} {why}")));
+        }
+        let mut found = self.candidates(self.group.latest(), None);
+        self.add_moved(None, &mut found);
+        if self.group.latest().no() <= live.to().no() || found.targets.is_empty() {
+            let why = "has nothing newer to hand over to; to undo it, roll it back";
+            return Err(Refused(format!("{of} {why}")));
+        }
+        let at = self.clock.at(now);
+        if let Some(live) = &mut self.live {
+            let what = format!("handed over to {}", self.group.latest().id());
+            live.note(at, what, Some(by));
+        }
+        self.begin(now, found, out);
+        Ok(())
     }
 
     /// Fix forward: the newer rollout takes over the pins of `old` and remembers where the assets were before it.

@@ -29,13 +29,14 @@ pub const RESCUES: [(&str, u64); 2] = [
 ];
 
 /// The commands that are drawn during the phase with faults.
-const WORDS: [Command; 6] = [
+const WORDS: [Command; 7] = [
     Command::Pause,
     Command::Resume,
     Command::Promote,
     Command::Abort,
     Command::Retry,
     Command::RollBack,
+    Command::HandOver,
 ];
 
 /// Draws a command of an operator to the rollout of a random group.

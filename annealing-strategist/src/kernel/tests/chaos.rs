@@ -107,6 +107,7 @@ fn command(dice: &mut Dice) -> Command {
         Command::Abort,
         Command::Retry,
         Command::RollBack,
+        Command::HandOver,
     ])
 }
 

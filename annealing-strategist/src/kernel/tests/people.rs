@@ -15,13 +15,14 @@ use super::{
 };
 use crate::kernel::Command;
 
-const ALL: [Command; 6] = [
+const ALL: [Command; 7] = [
     Command::Pause,
     Command::Resume,
     Command::Promote,
     Command::Abort,
     Command::Retry,
     Command::RollBack,
+    Command::HandOver,
 ];
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -60,31 +61,34 @@ fn after(command: Command) -> Rig {
 
 #[test]
 fn commands_that_do_not_fit_are_refused_with_a_sentence() {
-    use Command::{Abort, Pause, Promote, Resume, Retry, RollBack};
+    use Command::{Abort, HandOver, Pause, Promote, Resume, Retry, RollBack};
     assert_eq!(refused(|| Rig::settled(canary(), vec![thing("a", 1)])), ALL);
-    assert_eq!(refused(running), [Resume, Promote, Retry]);
+    assert_eq!(refused(running), [Resume, Promote, Retry, HandOver]);
     let settled = || {
         let mut rig = running();
         rig.settle("a");
         rig
     };
-    assert_eq!(refused(settled), [Resume, Retry]);
-    assert_eq!(refused(|| after(Pause)), [Pause, Promote, Retry]);
+    assert_eq!(refused(settled), [Resume, Retry, HandOver]);
+    assert_eq!(refused(|| after(Pause)), [Pause, Promote, Retry, HandOver]);
     let held = || {
         let hold = Some("wait".into());
         let policy = RolloutPolicy { hold, ..canary() };
         Rig::begun(policy, &["a", "b"])
     };
-    assert_eq!(refused(held), [Resume, Promote, Retry, RollBack]);
+    assert_eq!(refused(held), [Resume, Promote, Retry, RollBack, HandOver]);
     let why = held().tell(RollBack).unwrap_err().to_string();
     assert!(
         why.contains("moved no target") && why.contains("abort"),
         "{why}"
     );
-    assert_eq!(refused(|| after(Abort)), [Pause, Resume, Promote, Abort]);
+    assert_eq!(
+        refused(|| after(Abort)),
+        [Pause, Resume, Promote, Abort, HandOver]
+    );
     assert_eq!(
         refused(|| after(RollBack)),
-        [Resume, Promote, Abort, RollBack]
+        [Resume, Promote, Abort, RollBack, HandOver]
     );
 }
 
@@ -154,6 +158,34 @@ fn rollout_aborted_before_any_move_is_superseded_by_newer_content_only() {
     rig.put(vec![thing("a", 3)]);
     rig.run();
     assert_eq!(rig.rollouts(), 3);
+}
+
+#[test]
+fn r18_rollout_is_handed_over_to_newer_content_with_what_has_moved() {
+    for paused in [false, true] {
+        let mut rig = Rig::begun(canary(), &["a", "b", "c"]);
+        rig.settle("a");
+        rig.put(["a", "c"].map(|name| thing(name, 3)).into());
+        rig.run();
+        if paused {
+            rig.tell(Command::Pause).unwrap();
+        }
+        rig.tell(Command::HandOver).unwrap();
+        rig.crash();
+        rig.run();
+        assert_eq!((rig.rollouts(), rig.at(3)), (3, vec!["a"]));
+        rig.settle("a");
+        rig.pass(Duration::from_secs(500));
+        assert_eq!(rig.at(3), ["a"], "its bake begins anew");
+        rig.pass(Duration::from_secs(200));
+        assert_eq!(rig.at(3), ["a", "b", "c"]);
+        rig.tell(Command::RollBack).unwrap();
+        rig.lag = Some(Duration::from_secs(1));
+        rig.pass(HOUR);
+        let first = ["a", "b", "c"].map(|name| thing(name, 1).digest());
+        let now = ["a", "b", "c"].map(|name| rig.plane.content(&id(name)));
+        assert_eq!(now, first.map(Some), "where they were before the first");
+    }
 }
 
 #[test]

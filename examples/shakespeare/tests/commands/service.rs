@@ -92,7 +92,9 @@ fn completed_rollout_is_shown_and_takes_no_commands(town: &Shell, status: &serde
     let explained = town.say(&["explain", "job/eu"]);
     let governed = "governed by rollout: rollout 1 completed";
     assert!(explained.text.contains(governed), "{}", explained.text);
-    for verb in ["pause", "resume", "promote", "abort", "retry", "rollback"] {
+    for verb in [
+        "pause", "resume", "promote", "abort", "retry", "rollback", "handover",
+    ] {
         let said = town.say(&["rollout", verb, "--who", "jane", "--why", "a test"]);
         assert!(
             !said.good && said.text.contains("`rollout` has no"),

@@ -74,6 +74,8 @@ pub enum Verb {
     Retry(Told),
     /// Roll back every asset that the rollout has moved.
     Rollback(Told),
+    /// Hand the rollout over to the newest edits of the manifest: every asset takes its turn anew.
+    Handover(Told),
 }
 
 /// The rollout that a command is for.
@@ -109,6 +111,7 @@ pub(super) async fn rollout(place: &Place, verb: Option<Verb>) -> Result<(), Fai
         Some(Verb::Abort(told)) => (Command::Abort, told),
         Some(Verb::Retry(told)) => (Command::Retry, told),
         Some(Verb::Rollback(told)) => (Command::RollBack, told),
+        Some(Verb::Handover(told)) => (Command::HandOver, told),
     };
     let (of, said) = (told.which.of, told.signed.into());
     tell::tell(place, Word::Rollout { of, command, said }).await
