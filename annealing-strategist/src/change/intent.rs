@@ -62,7 +62,7 @@ impl Intent {
         of.asset(asset).map(|asset| asset.digest())
     }
 
-    /// Returns `latest` with all fields set, for questions about the pushes that follow. Targets that are not as they were
+    /// Returns the incarnation after `latest` as it would be with all fields set, for questions about the pushes that follow. Targets that are not as they were
     /// stay as they are: what their fields would make of them is not known.
     pub(crate) fn foreseen(&self, latest: &Incarnation) -> Incarnation {
         let own = self.to.snapshot().referrers(self.key.as_str());
@@ -73,7 +73,7 @@ impl Intent {
             let policy = policy_of(&now).filter(|_| unchanged)?;
             renamed(&policy, &self.to.asset(id)?).ok()
         });
-        edited(latest, latest.no(), set.collect(), &[])
+        edited(latest, latest.no().next(), set.collect(), &[])
     }
 
     /// Whether a pin stands for the fields as they were.

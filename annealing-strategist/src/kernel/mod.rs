@@ -152,6 +152,11 @@ impl Kernel {
         self.group.stored_head()
     }
 
+    /// Returns the incarnation that is rolled out. `None`: no rollout is live.
+    pub fn rolls_out(&self) -> Option<&Incarnation> {
+        Some(self.live.as_ref()?.to())
+    }
+
     /// Does everything that follows from the present state.
     fn go_on(&mut self, now: Now, out: &mut Effects) {
         self.consider(now, out);

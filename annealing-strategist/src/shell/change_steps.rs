@@ -1,6 +1,6 @@
 //! Passes each event to its change, and collects the effects.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::collections::BTreeSet;
 
 use control_plane_runtime::{Kernel as _, Runtime};
 use plugin_sdk::{
@@ -11,7 +11,6 @@ use prodspec_model::{Asset, AssetId, snapshot};
 
 use super::{
     Input,
-    calls::Foreseen,
     changes::{Answer, Change},
     groups::Groups,
     steps::Work,
@@ -93,12 +92,6 @@ impl<R: Runtime> Groups<R> {
             }
             _ => {}
         }
-    }
-
-    /// The contents that the change with this key would bring. `None`: there is none.
-    pub(super) fn foreseen(&mut self, key: &AssetId) -> Option<Arc<Foreseen>> {
-        let change = self.changes.all.get_mut(key)?;
-        Some(change.foreseen(&self.latest))
     }
 
     /// Passes an event to the rollout of a change.

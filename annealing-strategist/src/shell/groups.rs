@@ -11,6 +11,7 @@ use prodspec_model::{AssetId, Incarnation, IncarnationNo, snapshot::Change};
 
 use super::{
     Strategist,
+    calls::Goals,
     changes::Changes,
     handle::Reply,
     kernels::{Kernels, unknown, without_rollouts},
@@ -222,6 +223,18 @@ impl<R: Runtime> Groups<R> {
             self.step_change(&key, Event::Line(line.clone()));
         }
         self.work.push(Work::tell(reply, Ok(())));
+    }
+
+    /// The incarnations at which the targets of a live rollout get their contents.
+    pub(super) fn goals(&mut self, key: &AssetId) -> Option<Goals> {
+        let latest = &self.latest;
+        if let Some(change) = self.changes.all.get_mut(key) {
+            return Some(Goals::Change(change.foreseen(latest)));
+        }
+        Some(Goals::Group {
+            to: self.kernels.get(key)?.rolls_out()?.clone(),
+            latest: latest.clone(),
+        })
     }
 
     pub(super) fn views(&self) -> Vec<View> {

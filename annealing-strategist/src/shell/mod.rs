@@ -133,6 +133,9 @@ impl<R: Runtime> Attached<R> {
         let rewrites = remembered.rewrites.clone();
         let stepping = Steps::new(&strategist, actuator.clone(), steps, rewrites).run();
         let mut stepping = Box::pin(stepping).fuse();
+        let (over, ended) = mpsc::unbounded();
+        let releasing = release(strategist.runtime.clone(), edits.clone(), ended);
+        let mut releasing = Box::pin(releasing).fuse();
         let mut beside = Session::new(
             strategist,
             work,
@@ -140,6 +143,7 @@ impl<R: Runtime> Attached<R> {
             (actuator, edits),
             (latest, pins),
             &remembered.heads,
+            over,
         );
         beside.begin(remembered);
         loop {
@@ -147,6 +151,8 @@ impl<R: Runtime> Attached<R> {
             let alarm = beside.alarm();
             futures::select_biased! {
                 () = stepping => return,
+                // Without a port there is nothing to give up.
+                () = releasing => {}
                 fed = feed.next().fuse() => match fed {
                     Some(fed) => beside.fed(fed),
                     None => return,
@@ -201,6 +207,8 @@ struct Session<R> {
     edits: Option<Arc<dyn Edits>>,
     /// Takes the ends of waits for production.
     ends: SettleEnds,
+    /// Takes the changes that have ended, whose fields are given up.
+    over: UnboundedSender<Vec<Holder>>,
 }
 
 impl<R: Runtime> Session<R> {
@@ -211,6 +219,7 @@ impl<R: Runtime> Session<R> {
         (actuator, edits): (Arc<dyn Actuator<Write = Write>>, Option<Arc<dyn Edits>>),
         (latest, pins): (Incarnation, Vec<(AssetId, Standing)>),
         heads: &Heads,
+        over: UnboundedSender<Vec<Holder>>,
     ) -> Self {
         let mut groups = Groups::new(strategist.clone(), latest, heads.clone(), pins);
         groups.changes.sender = Some(sender.clone());
@@ -227,6 +236,7 @@ impl<R: Runtime> Session<R> {
             actuator,
             edits,
             ends,
+            over,
         }
     }
 
@@ -319,7 +329,8 @@ impl<R: Runtime> Session<R> {
             Input::Moved(key, moves) => self.groups.moved(&key, &moves),
             Input::Fields(key, answer) => self.groups.answered(&key, answer),
             Input::Settled(wait, end) => self.groups.settled(wait, end),
-            Input::Over(holders) => self.release(holders),
+            // The session may have ended meanwhile: the next owner gives them up.
+            Input::Over(holders) => drop(self.over.unbounded_send(holders)),
             Input::Referenced(reply) => drop(reply.send(self.groups.referenced())),
         }
         self.perform();
@@ -355,8 +366,8 @@ impl<R: Runtime> Session<R> {
 
     /// Makes a call of a kernel. Its answer, or that it came too late, returns as an input.
     fn call(&mut self, policy: AssetId, mut call: Call) {
-        let foreseen = self.groups.foreseen(&policy);
-        asks_checks(&self.strategist, &mut call, &self.actuator, foreseen);
+        let goals = self.groups.goals(&policy);
+        asks_checks(&self.strategist, &mut call, &self.actuator, goals);
         let (strategist, sender) = (self.strategist.clone(), self.sender.clone());
         let task = async move {
             let event = answer(&strategist, call).await;
@@ -402,31 +413,29 @@ impl<R: Runtime> Session<R> {
         };
         self.strategist.runtime.spawn(task);
     }
+}
 
-    /// Gives up the fields of changes that have ended. It is tried again until it succeeds.
-    fn release(&self, over: Vec<Holder>) {
-        let Some(edits) = self.edits.clone().filter(|_| !over.is_empty()) else {
-            return;
-        };
-        let (runtime, sender) = (self.strategist.runtime.clone(), self.sender.clone());
-        let task = async move {
-            let mut outage = Outage::default();
-            while !sender.is_closed() {
-                match given_up(&*edits, &over).await {
-                    Ok(()) => return,
-                    Err(error) if outage.failed(runtime.now().mono) => {
-                        tracing::warn!(
-                            error = &*error as &dyn std::error::Error,
-                            "failed to give up the fields of changes that have ended; retrying every 5 s"
-                        );
-                    }
-                    Err(_) => {}
-                }
-                runtime.sleep(READ_AGAIN).await;
+/// Gives up the fields of changes that have ended. It is tried again until it succeeds, or the next owner does it.
+async fn release(
+    runtime: impl Runtime,
+    edits: Option<Arc<dyn Edits>>,
+    over: UnboundedReceiver<Vec<Holder>>,
+) {
+    let Some(edits) = &edits else { return };
+    let runtime = &runtime;
+    let released = |over: Vec<Holder>| async move {
+        let mut outage = Outage::default();
+        while let Err(error) = given_up(&**edits, &over).await {
+            if outage.failed(runtime.now().mono) {
+                tracing::warn!(
+                    error = &*error as &dyn std::error::Error,
+                    "failed to give up the fields of changes that have ended; retrying every 5 s"
+                );
             }
-        };
-        self.strategist.runtime.spawn(Box::pin(task));
-    }
+            runtime.sleep(READ_AGAIN).await;
+        }
+    };
+    over.for_each_concurrent(None, released).await;
 }
 
 /// Gives up all fields of those of `over` that hold any.

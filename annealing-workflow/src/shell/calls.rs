@@ -18,7 +18,7 @@ use futures::{
     future::{AbortHandle, BoxFuture, abortable},
 };
 use plugin_sdk::{
-    DispatchRequest, Edits, Enforcement, Mono,
+    DispatchRequest, Edits, Enforcement, Holder, Mono,
     operation::{EffectKey, Probed, Ran, Start},
     plugin,
     port::{SettleEnds, WaitNo},
@@ -44,6 +44,8 @@ pub(super) struct Calls<R> {
     /// Hands the ends of waits for production to the loop.
     pub(super) settled: SettleEnds,
     pub(super) edits: Option<Arc<dyn Edits>>,
+    /// Takes the executions that have ended and may hold fields.
+    pub(super) ended: UnboundedSender<Holder>,
     latest: Incarnation,
     /// Older incarnations that calls in flight read.
     older: BTreeMap<IncarnationNo, Incarnation>,
@@ -67,7 +69,7 @@ impl<R: Runtime> Calls<R> {
         workflows: Arc<Workflows<R>>,
         enforcement: Arc<dyn Enforcement>,
         sender: UnboundedSender<Input>,
-        edits: Option<Arc<dyn Edits>>,
+        (edits, ended): (Option<Arc<dyn Edits>>, UnboundedSender<Holder>),
         latest: Incarnation,
     ) -> Self {
         let told = sender.clone();
@@ -83,6 +85,7 @@ impl<R: Runtime> Calls<R> {
             enforcement,
             sender,
             edits,
+            ended,
             latest,
             older: BTreeMap::new(),
             in_flight: BTreeMap::new(),

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use control_plane_runtime::{Runtime, catch_panic};
 use control_plane_store::record;
-use futures::channel::mpsc::UnboundedSender;
+use futures::{StreamExt, channel::mpsc::UnboundedReceiver, future::join};
 use plugin_sdk::{
     Edits, Holder, plugin,
     port::{SettleReply, SettleRequest, WaitNo},
@@ -12,7 +12,6 @@ use plugin_sdk::{
 };
 
 use super::{
-    Input,
     build::Workflows,
     calls::{Calls, tell_keys},
 };
@@ -62,36 +61,32 @@ impl<R: Runtime> Calls<R> {
 
     /// Gives up the fields of an execution that has ended.
     pub(super) fn release(&self, holder: Holder) {
-        if let Some(releasing) = self.releasing() {
-            let release = async move { releasing.release(&holder, Some(false)).await };
-            self.workflows.runtime.spawn(Box::pin(release));
-        }
-    }
-
-    /// Gives up the fields of executions that ended before this owner began.
-    pub(super) fn release_ended(&self) {
-        if let Some(releasing) = self.releasing() {
-            let release = async move { releasing.release_ended().await };
-            self.workflows.runtime.spawn(Box::pin(release));
-        }
-    }
-
-    fn releasing(&self) -> Option<Releasing<R>> {
-        let edits = self.edits.clone()?;
-        let (workflows, sender) = self.keys();
-        Some(Releasing {
-            workflows,
-            edits,
-            sender,
-        })
+        // The session may have ended meanwhile: the next owner gives them up.
+        let _ = self.ended.unbounded_send(holder);
     }
 }
 
-/// Gives up fields, until the ownership ends.
+/// Gives up the fields of executions that ended before this owner began, and of those that end from now on. Drop the future to
+/// end it: the next owner gives up the rest.
+pub(super) async fn release_all<R: Runtime>(
+    workflows: Arc<Workflows<R>>,
+    edits: Option<Arc<dyn Edits>>,
+    ended: UnboundedReceiver<Holder>,
+) {
+    // Without a port no execution holds fields.
+    let Some(edits) = edits else { return };
+    let releasing = Arc::new(Releasing { workflows, edits });
+    let later = ended.for_each_concurrent(None, |holder| {
+        let releasing = releasing.clone();
+        async move { releasing.release(&holder, Some(false)).await }
+    });
+    join(releasing.release_ended(), later).await;
+}
+
+/// Gives up fields.
 struct Releasing<R> {
     workflows: Arc<Workflows<R>>,
     edits: Arc<dyn Edits>,
-    sender: UnboundedSender<Input>,
 }
 
 impl<R: Runtime> Releasing<R> {
@@ -110,9 +105,7 @@ impl<R: Runtime> Releasing<R> {
                 },
                 None => {}
             }
-            if self.later().await.is_none() {
-                return;
-            }
+            self.workflows.runtime.sleep(RELEASE_AGAIN).await;
             live = self.workflows.is_live(holder).await;
         }
     }
@@ -126,25 +119,14 @@ impl<R: Runtime> Releasing<R> {
                     tracing::warn!(%partition, error = &*error as &dyn std::error::Error, "failed to read which programs hold fields; executions that have ended may hold some; trying again");
                 }
             }
-            if self.later().await.is_none() {
-                return;
-            }
+            self.workflows.runtime.sleep(RELEASE_AGAIN).await;
         };
         for holder in holders {
-            if self.sender.is_closed() {
-                return;
-            }
             if holder.to_string().starts_with(HOLDER) {
                 let live = self.workflows.is_live(&holder).await;
                 self.release(&holder, live).await;
             }
         }
-    }
-
-    /// Waits before the next attempt. `None`: the ownership has ended.
-    async fn later(&self) -> Option<()> {
-        self.workflows.runtime.sleep(RELEASE_AGAIN).await;
-        (!self.sender.is_closed()).then_some(())
     }
 }
 

@@ -159,14 +159,15 @@ impl<R: Runtime> Attached<R> {
         };
         let (fence, recovered) = read(&workflows, token, &rewrites, &trouble).await;
         let journal = Journal::new(owner::key(&workflows.partition), token);
+        let (ended, to_release) = mpsc::unbounded();
+        let releasing = edits::release_all(workflows.clone(), edits.clone(), to_release);
         let calls = Calls::new(
             workflows.clone(),
             enforcement,
             sender.clone(),
-            edits,
+            (edits, ended),
             latest,
         );
-        calls.release_ended();
         let handle = Handle::new(workflows.clone(), sender.clone(), trouble, rewrites.clone());
         let listening = listen::listen(workflows.clone(), handle, sender.clone());
         let asked = inbox::read(
@@ -187,8 +188,8 @@ impl<R: Runtime> Attached<R> {
         };
         let session = Session::new(workflows, calls, journal, fence, stored);
         let session = session.run(lease, feed, inputs);
-        // Listeners and the inbox end with the session.
-        let beside = futures::future::join(listening, asked);
+        // All of this ends with the session.
+        let beside = futures::future::join3(listening, asked, releasing);
         let beside = beside.then(|_| futures::future::pending::<()>());
         futures::pin_mut!(session, beside);
         match futures::future::select(session, beside).await {

@@ -234,6 +234,19 @@ async fn r34_fields_of_executions_that_ended_before_a_takeover_are_given_up_unti
 }
 
 #[tokio::test(start_paused = true)]
+async fn r34_nothing_that_gives_up_fields_outlives_its_lane() {
+    let shelf = Shelf::first(First::Keeps);
+    shelf.failures.store(i32::MAX, Ordering::Relaxed);
+    with_shelf(&shelf, async |handle| {
+        start(&handle, 1).await;
+        shelf.has_waits(1).await;
+        shelf.settle_all();
+    })
+    .await;
+    assert_eq!(Arc::strong_count(&shelf), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn r36_wait_without_an_answer_is_asked_for_again() {
     for first in [First::Drops, First::Panics] {
         let shelf = Shelf::first(first);
