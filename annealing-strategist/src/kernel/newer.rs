@@ -133,16 +133,16 @@ impl Kernel {
         self.note_once(now, &ids, "came and joined", out);
     }
 
-    /// Notes in the history what happens to assets, unless that was noted before a takeover.
-    fn note_once(&mut self, now: Now, assets: &[AssetId], what: &str, out: &mut Effects) {
+    /// Adds an entry about assets to the history, unless it was added before a takeover.
+    fn note_once(&mut self, now: Now, assets: &[AssetId], event: &str, out: &mut Effects) {
         let at = self.clock.at(now);
         let Some(live) = self.live.as_mut().filter(|_| !assets.is_empty()) else {
             return;
         };
-        let what = format!("{} {what}", some(assets));
+        let entry = format!("{} {event}", some(assets));
         let mut history = live.rollout().history.iter();
-        if history.all(|entry| entry.what != what) {
-            live.note(at, what, None);
+        if history.all(|other| other.what != entry) {
+            live.note(at, entry, None);
             out.steps.push(live.record().into());
         }
     }

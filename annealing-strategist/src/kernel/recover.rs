@@ -28,13 +28,17 @@ impl Kernel {
         recovered: Recovered,
         out: &mut Effects,
     ) -> Self {
-        let policy = recovered.policy;
         let mut kernel = Self {
             config,
             types,
             clock: Steady::new(now),
-            quarantine: Quarantine::new(policy.clone(), recovered.quarantine),
-            group: Group::new(policy, recovered.latest, recovered.head, recovered.heads),
+            quarantine: Quarantine::new(recovered.policy.clone(), recovered.quarantine),
+            group: Group::new(
+                recovered.policy,
+                recovered.latest,
+                recovered.head,
+                recovered.heads,
+            ),
             pins: Pins::new(recovered.pins),
             pending: Pending::new(),
             live: None,
@@ -51,14 +55,11 @@ impl Kernel {
             calls: 0,
         };
         kernel.group.set_line(recovered.line);
-        let went_by = recovered.newest.as_ref();
-        let went_by = went_by.and_then(|newest| newest.removed_policy.as_deref());
-        if let Some(asset) = went_by.and_then(|text| Asset::try_from(text).ok()) {
+        if let Some(asset) = recovered.newest.as_ref().and_then(went_by) {
             kernel.group.recall_policy(asset);
         }
         let rows: BTreeMap<_, _> = recovered.rows.into_iter().collect();
-        let came = rows.iter().filter(|(_, row)| row.to.is_some());
-        kernel.late.extend(came.map(|(id, _)| id.clone()));
+        kernel.late.extend(late(&rows));
         let known: Vec<AssetId> = rows.keys().cloned().collect();
         match (recovered.newest, recovered.to) {
             (Some(rollout), Some(to)) if !rollout.state.has_ended() => {
@@ -115,6 +116,17 @@ impl Kernel {
         }
         out.steps.push(step);
     }
+}
+
+/// Returns the policy that a rollout goes by although an edit has removed it.
+fn went_by(rollout: &Rollout) -> Option<Asset> {
+    Asset::try_from(rollout.removed_policy.as_deref()?).ok()
+}
+
+/// Returns the targets that came later than the incarnation that is rolled out.
+fn late(rows: &BTreeMap<AssetId, TargetRecord>) -> impl Iterator<Item = AssetId> {
+    let late = rows.iter().filter(|(_, row)| row.to.is_some());
+    late.map(|(id, _)| id.clone())
 }
 
 /// Returns the contents of the targets of the rollout `id` to the incarnation `to`: those that came later are pinned at

@@ -121,8 +121,8 @@ impl Kernel {
         }
         let at = self.clock.at(now);
         if let Some(live) = &mut self.live {
-            let what = format!("handed over to {}", self.group.latest().id());
-            live.note(at, what, Some(by));
+            let entry = format!("handed over to {}", self.group.latest().id());
+            live.note(at, entry, Some(by));
         }
         self.begin(now, found, out);
         Ok(())

@@ -113,22 +113,8 @@ impl<R: Runtime> Attached<R> {
         let Some((latest, pins)) = first(&mut feed).await else {
             return;
         };
-        let mut outage = Outage::default();
-        let remembered = loop {
-            match recover::remembered(&strategist, &latest, &pins).await {
-                Ok(remembered) => break remembered,
-                Err(error) => {
-                    if outage.failed(strategist.runtime.now().mono) {
-                        tracing::warn!(partition = %strategist.partition, error = &*error as &dyn std::error::Error, "failed to read the stored rollouts; retrying every 5 s");
-                    }
-                    task_failure.0.set(Some(with_causes(&*error)));
-                    let again = strategist.runtime.sleep(READ_AGAIN);
-                    refused_until(again, &mut inputs).await;
-                }
-            }
-        };
-        outage.over(strategist.runtime.now().mono, "reading the stored rollouts");
-        task_failure.0.set(None);
+        let found = (&latest, &*pins);
+        let remembered = remembered(&strategist, found, &task_failure.0, &mut inputs).await;
         let (work, steps) = mpsc::unbounded();
         let rewrites = remembered.rewrites.clone();
         let stepping = Steps::new(&strategist, actuator.clone(), steps, rewrites).run();
@@ -159,6 +145,33 @@ impl<R: Runtime> Attached<R> {
                 },
                 input = inputs.next() => if let Some(input) = input { beside.take(input) },
                 () = alarm.fuse() => beside.tick(),
+            }
+        }
+    }
+}
+
+/// Reads what is stored, however often the store fails meanwhile.
+async fn remembered<R: Runtime>(
+    strategist: &Strategist<R>,
+    (latest, pins): (&Incarnation, &[(AssetId, Standing)]),
+    trouble: &handle::Trouble,
+    inputs: &mut UnboundedReceiver<Input>,
+) -> recover::Remembered {
+    let mut outage = Outage::default();
+    loop {
+        match recover::remembered(strategist, latest, pins).await {
+            Ok(remembered) => {
+                outage.over(strategist.runtime.now().mono, "reading the stored rollouts");
+                trouble.set(None);
+                return remembered;
+            }
+            Err(error) => {
+                if outage.failed(strategist.runtime.now().mono) {
+                    tracing::warn!(partition = %strategist.partition, error = &*error as &dyn std::error::Error, "failed to read the stored rollouts; retrying every 5 s");
+                }
+                trouble.set(Some(with_causes(&*error)));
+                let again = strategist.runtime.sleep(READ_AGAIN);
+                refused_until(again, inputs).await;
             }
         }
     }

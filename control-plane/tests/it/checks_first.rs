@@ -226,7 +226,7 @@ async fn r6_the_way_back_moves_pins_whatever_checks_say() {
     until(&running, "all are back", || of_size(&production, 1) == 4).await;
 }
 
-/// Describes what a change waits for.
+/// Returns the reasons for which a change waits.
 async fn waits_of(running: &Running, key: &AssetId) -> Vec<String> {
     let views = running.handle.rollouts().await.unwrap();
     let view = views.into_iter().find(|it| it.policy == *key).unwrap();
@@ -270,7 +270,7 @@ async fn r18_what_a_check_would_delay_is_not_edited() {
     .await;
     assert_eq!(world.production.size("b"), Some(10));
 
-    // What the field would make of newer content is not known: the checks judge that content as it is.
+    // The content that the field would make of newer content is not known: the checks judge that as it is.
     write(
         world.dir.path(),
         &world.text().replace("b: {size: 1", "b: {size: 7"),

@@ -24,6 +24,7 @@ impl State {
             return;
         };
         let (to, now) = (rollout.to.0, self.now);
+        self.judge.groups[group].live = (!rollout.state.has_ended()).then_some(to);
         let back = &mut self.judge.groups[group].goes_back;
         let before = back.filter(|(id, ..)| *id >= rollout.id.0);
         // A group has one rollout at a time: a later rollout replaces an earlier one.
@@ -225,7 +226,8 @@ impl State {
 
     /// R17: a group has one rollout at a time; a newer one begins early only if the older one has failed.
     pub(super) fn judge_in_turn(&mut self, at: usize, group: usize, to: u32) {
-        if self.judge.words.iter().any(|word| word.is_of(group)) {
+        let told = self.judge.words.iter().any(|word| word.is_of(group));
+        if told || self.judge.eyes[at].late {
             return;
         }
         self.judge.look("in turn");
@@ -238,6 +240,7 @@ impl State {
                 .filter(|(no, _)| *no < to && head.is_some_and(|head| *no > head));
             older.is_some_and(|(_, when)| when + SLACK < self.now)
                 && !eye.goes_back
+                && !eye.late
                 && self.follows(*other, group)
         });
         let Some(other) = under_way else { return };

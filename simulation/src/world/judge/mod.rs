@@ -33,7 +33,7 @@ pub use stop::Stops;
 pub use words::Word;
 
 /// Names of all the conditions that the judge checks.
-pub const LOOKS: [&str; 53] = [
+pub const LOOKS: [&str; 54] = [
     "L1",
     "L2",
     "R6",
@@ -75,6 +75,7 @@ pub const LOOKS: [&str; 53] = [
     "halts",
     "hold",
     "in turn",
+    "late",
     "newer",
     "not reached",
     "once",

@@ -37,6 +37,8 @@ pub struct Eye {
     arrived_once: bool,
     /// Incarnation of the asset's pin, and the time of the last move.
     pub(super) pinned: Option<(u32, Instant)>,
+    /// Whether the asset came later than the incarnation of the rollout that last moved its pin forward.
+    pub(super) late: bool,
     /// Whether the last move of the pin had the cause `Emergency`.
     pub(super) urgent: bool,
     /// Incarnation of the pin before the last rollback, and the time of the move to that incarnation.
@@ -68,6 +70,8 @@ pub struct GroupEye {
     pub head: Option<u32>,
     /// All incarnations that the group has completed, oldest first.
     pub(super) heads: Vec<u32>,
+    /// The incarnation of the newest rollout, unless that has ended.
+    pub(super) live: Option<u32>,
     /// The rollout that is being rolled back: its id, the incarnation it rolls back from, and the start.
     pub(super) goes_back: Option<(u64, u32, Instant)>,
     /// The incarnation whose rollout an operator paused or aborted, and the time.
@@ -224,6 +228,9 @@ impl State {
         };
         let back = cause == Some(Cause::Rollback);
         let group = self.plan.wishes[at].group;
+        let late = group
+            .zip(to.incarnation())
+            .is_some_and(|(group, to)| self.came_later(at, group, to.0));
         let eye = &mut self.judge.eyes[at];
         let left_alone = to == Pin::NotYet;
         if eye.nowhere && !left_alone {
@@ -236,6 +243,7 @@ impl State {
                 eye.back_from = eye.pinned;
             }
             eye.goes_back = back;
+            eye.late = late && !back;
             eye.urgent = cause == Some(Cause::Emergency);
             eye.pinned = there.map(|no| (no, made_at));
             self.judge.moved.push(at);
@@ -282,7 +290,8 @@ impl State {
         }
         self.judge_turn(at, group, call.incarnation, cause);
         let eye = &mut self.judge.eyes[at];
-        eye.forward = Some((call.incarnation, mark));
+        // A rollout to the incarnation of one that came later is another one.
+        eye.forward = (!eye.late).then_some((call.incarnation, mark));
         eye.again = false;
         self.judge_failed(at, group, mark);
     }

@@ -57,6 +57,9 @@ impl State {
         if cause == Cause::Emergency || (head.is_none() && !self.is_gradual(group, to)) {
             return;
         }
+        if self.judge.eyes[at].late {
+            return self.judge.look("late");
+        }
         let Some(plan) = self.plan_at(to).cloned() else {
             return;
         };
@@ -94,6 +97,13 @@ impl State {
         let near = |one: usize, other: usize| turn.clusters[one] == turn.clusters[other];
         self.judge_room(&turn, least.unavailable, near, "of a domain");
         self.judge_room(&turn, least.in_flight, |_, _| true, "of a group");
+    }
+
+    /// R18: whether an asset gets the content of `to` because it came while an older incarnation is rolled out. It closes no
+    /// gate, and none of those that follow wait for it.
+    pub(super) fn came_later(&self, at: usize, group: usize, to: u32) -> bool {
+        let live = self.judge.groups[group].live.filter(|live| *live < to);
+        live.is_some_and(|live| self.mark_at(live, at).is_none())
     }
 
     /// Judges a wave like a canary, with the smallest and the largest size that the wave may have.

@@ -171,9 +171,9 @@ impl State {
         })
     }
 
-    /// Whether an operator has given the command to roll back or to retry since `group` last completed a rollout.
+    /// Whether an operator has given the command to roll back, to retry or to hand over since `group` last completed a rollout.
     pub(super) fn is_told_back(&self, group: usize) -> bool {
-        let back = |word| matches!(word, Command::RollBack | Command::Retry);
+        let back = |word| matches!(word, Command::RollBack | Command::Retry | Command::HandOver);
         let completed = self.judge.groups[group].completed;
         let mut words = self.judge.words.iter();
         words.any(|it| {
