@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    mem::take,
     sync::Arc,
 };
 
@@ -25,35 +26,10 @@ impl Kernel {
         now: Now,
         config: Config,
         types: Arc<AssetTypes>,
-        recovered: Recovered,
+        mut recovered: Recovered,
         out: &mut Effects,
     ) -> Self {
-        let mut kernel = Self {
-            config,
-            types,
-            clock: Steady::new(now),
-            quarantine: Quarantine::new(recovered.policy.clone(), recovered.quarantine),
-            group: Group::new(
-                recovered.policy,
-                recovered.latest,
-                recovered.head,
-                recovered.heads,
-            ),
-            pins: Pins::new(recovered.pins),
-            pending: Pending::new(),
-            live: None,
-            past: Past::new(recovered.newest.as_ref().map(|it| it.id)),
-            ties: recovered.ties,
-            late: recovered.late,
-            taken: Taken::new(),
-            wanted: BTreeSet::new(),
-            not_now: Vec::new(),
-            asked_apart: false,
-            expected: recovered.expected,
-            has_changes: recovered.has_changes,
-            is_change: recovered.is_change,
-            calls: 0,
-        };
+        let mut kernel = Self::at_rest(now, config, types, &mut recovered);
         kernel.group.set_line(recovered.line);
         if let Some(asset) = recovered.newest.as_ref().and_then(went_by) {
             kernel.group.recall_policy(asset);
@@ -85,6 +61,38 @@ impl Kernel {
         kernel.go_on(now, out);
         kernel.remember_time(now, out);
         kernel
+    }
+
+    /// Creates the kernel without its rollouts.
+    fn at_rest(
+        now: Now,
+        config: Config,
+        types: Arc<AssetTypes>,
+        recovered: &mut Recovered,
+    ) -> Self {
+        let policy = recovered.policy.clone();
+        let (latest, head) = (recovered.latest.clone(), recovered.head.take());
+        Self {
+            config,
+            types,
+            clock: Steady::new(now),
+            quarantine: Quarantine::new(policy.clone(), take(&mut recovered.quarantine)),
+            group: Group::new(policy, latest, head, recovered.heads.clone()),
+            pins: Pins::new(take(&mut recovered.pins)),
+            pending: Pending::new(),
+            live: None,
+            past: Past::new(recovered.newest.as_ref().map(|it| it.id)),
+            ties: take(&mut recovered.ties),
+            late: take(&mut recovered.late),
+            taken: Taken::new(),
+            wanted: BTreeSet::new(),
+            not_now: Vec::new(),
+            asked_apart: false,
+            expected: take(&mut recovered.expected),
+            has_changes: recovered.has_changes,
+            is_change: recovered.is_change,
+            calls: 0,
+        }
     }
 
     /// Moves the head if the step that completed the rollout was only partly made.
