@@ -41,7 +41,7 @@ impl Kernel {
             .partition(|asset| !late && !apart.contains(&asset.id()));
         let joins: BTreeSet<AssetId> = new.iter().map(Asset::id).collect();
         let gone = changed.into_iter().filter(|id| !joins.contains(*id));
-        let gone: Vec<AssetId> = gone.filter(|id| live.is_newer(id)).cloned().collect();
+        let gone: Vec<AssetId> = gone.filter(|id| self.late.contains(*id)).cloned().collect();
         if !new.is_empty() || !gone.is_empty() {
             self.renew(now, new, &gone, out);
         }
