@@ -33,10 +33,11 @@ pub(super) fn first_of(
     }
     let mut all_started = census.first();
     all_started.targets = started.len();
-    let mut over = 0;
+    let (mut over, mut upto) = (0, 0);
     let mut tally = Tally::default();
     for (no, stage) in stages.into_iter().enumerate() {
-        let upto = stage.upto.min(census.first().targets);
+        // A stage is never smaller than the one before: it bakes what that had.
+        upto = upto.max(stage.upto.min(census.first().targets));
         let there = upto.min(started.len());
         let lacks = upto - there;
         // If the gate is open for everything started so far, it is open for every part of that.

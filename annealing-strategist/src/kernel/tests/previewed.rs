@@ -123,3 +123,27 @@ proptest! {
         prop_assert_eq!(run(&mut rig), expected);
     }
 }
+
+#[test]
+fn r18_wave_that_is_smaller_than_the_one_before_bakes_what_that_had() {
+    let wave = |percent, bake_secs| Wave {
+        upto: Amount::Percent(percent),
+        bake_secs,
+    };
+    let policy = RolloutPolicy {
+        waves: vec![wave(58, 0), wave(1, 82)],
+        max_in_flight: Some(1),
+        ..RolloutPolicy::default()
+    };
+    let (lag, clusters) = (2 * SECOND, [0; 5]);
+    let only_awaited = config().validate_every(SECOND * LONG);
+    let mut rig = Rig::with(only_awaited, policy, assets(1, &clusters));
+    rig.pass(SECOND * LONG);
+    rig.lag = Some(lag);
+    rig.together = true;
+    begin(&mut rig, assets(2, &clusters));
+    let (moved, _) = run(&mut rig);
+    let moved: Vec<Timestamp> = moved.into_values().collect();
+    assert_eq!(moved[3], moved[2] + lag + 82 * SECOND);
+    assert_eq!(moved[4], moved[3] + lag);
+}
