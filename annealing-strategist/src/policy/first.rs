@@ -36,7 +36,7 @@ pub(super) fn first_of(
     let (mut over, mut upto) = (0, 0);
     let mut tally = Tally::default();
     for (no, stage) in stages.into_iter().enumerate() {
-        // A stage is never smaller than the one before: it bakes what that had.
+        // A stage is never smaller than the one before: its bake covers the same targets.
         upto = upto.max(stage.upto.min(census.first().targets));
         let there = upto.min(started.len());
         let lacks = upto - there;
