@@ -31,7 +31,7 @@ pub struct Target {
     /// health of other targets.
     #[serde(default)]
     pub silent: bool,
-    /// Whether the asset came when the rollout was live already. Only the last gate waits for it, and its turn is that of
+    /// Whether the asset came, or was turned down, when the rollout was live already. Only the last gate waits for it, and its turn is that of
     /// its domain, but not before the first stage is over. If all targets are late, none counts as late.
     #[serde(default)]
     pub late: bool,

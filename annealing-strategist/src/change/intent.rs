@@ -62,8 +62,9 @@ impl Intent {
         of.asset(asset).map(|asset| asset.digest())
     }
 
-    /// Returns the incarnation after `latest` as it would be with all fields set, for questions about the pushes that follow. Targets that are not as they were
-    /// stay as they are: the contents that their fields would give them are not known.
+    /// Returns the incarnation after `latest` as it would be with all fields set, for questions about the pushes that
+    /// follow. Targets that are not as they were stay as they are: the contents that their fields would give them are not
+    /// known.
     pub(crate) fn foreseen(&self, latest: &Incarnation) -> Incarnation {
         let own = self.to.snapshot().referrers(self.key.as_str());
         let set = own.iter().filter_map(|id| {

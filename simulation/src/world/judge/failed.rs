@@ -24,7 +24,11 @@ impl State {
             return;
         };
         let (to, now) = (rollout.to.0, self.now);
-        self.judge.groups[group].live = (!rollout.state.has_ended()).then_some(to);
+        let live = &mut self.judge.groups[group].live;
+        // The end of an older rollout may be recorded after the begin of the one that supersedes it.
+        if rollout.id.0 >= live.0 {
+            *live = (rollout.id.0, (!rollout.state.has_ended()).then_some(to));
+        }
         let back = &mut self.judge.groups[group].goes_back;
         let before = back.filter(|(id, ..)| *id >= rollout.id.0);
         // A group has one rollout at a time: a later rollout replaces an earlier one.

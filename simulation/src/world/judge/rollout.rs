@@ -70,8 +70,8 @@ pub struct GroupEye {
     pub head: Option<u32>,
     /// All incarnations that the group has completed, oldest first.
     pub(super) heads: Vec<u32>,
-    /// The incarnation of the newest rollout, unless that has ended.
-    pub(super) live: Option<u32>,
+    /// The id of the newest rollout, and its incarnation unless it has ended.
+    pub(super) live: (u64, Option<u32>),
     /// The rollout that is being rolled back: its id, the incarnation it rolls back from, and the start.
     pub(super) goes_back: Option<(u64, u32, Instant)>,
     /// The incarnation whose rollout an operator paused or aborted, and the time.

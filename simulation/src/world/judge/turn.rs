@@ -102,7 +102,7 @@ impl State {
     /// R18: whether an asset gets the content of `to` because it came while an older incarnation is rolled out. It closes no
     /// gate, and none of those that follow wait for it.
     pub(super) fn came_later(&self, at: usize, group: usize, to: u32) -> bool {
-        let live = self.judge.groups[group].live.filter(|live| *live < to);
+        let live = self.judge.groups[group].live.1.filter(|live| *live < to);
         live.is_some_and(|live| self.mark_at(live, at).is_none())
     }
 
