@@ -35,7 +35,8 @@ impl Kernel {
             kernel.group.recall_policy(asset);
         }
         let rows: BTreeMap<_, _> = recovered.rows.into_iter().collect();
-        kernel.late.extend(late(&rows));
+        let own = recovered.newest.as_ref().map(|newest| newest.id);
+        kernel.late.extend(late(&rows, own));
         let known: Vec<AssetId> = rows.keys().cloned().collect();
         match (recovered.newest, recovered.to) {
             (Some(rollout), Some(to)) if !rollout.state.has_ended() => {
@@ -131,9 +132,15 @@ fn went_by(rollout: &Rollout) -> Option<Asset> {
     Asset::try_from(rollout.removed_policy.as_deref()?).ok()
 }
 
-/// Returns the targets that came later than the incarnation that is rolled out.
-fn late(rows: &BTreeMap<AssetId, TargetRecord>) -> impl Iterator<Item = AssetId> {
-    let late = rows.iter().filter(|(_, row)| row.to.is_some());
+/// Returns the targets that came later than the incarnation of the rollout `own`. In a rollout that took over from it they
+/// are targets as any other.
+fn late(
+    rows: &BTreeMap<AssetId, TargetRecord>,
+    own: Option<RolloutId>,
+) -> impl Iterator<Item = AssetId> {
+    let late = rows
+        .iter()
+        .filter(move |(_, row)| row.to.is_some() && Some(row.rollout) == own);
     late.map(|(id, _)| id.clone())
 }
 

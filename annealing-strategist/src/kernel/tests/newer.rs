@@ -235,3 +235,20 @@ fn r17_asset_that_came_does_not_hide_that_a_rollout_is_reverted_or_mended() {
         is_over(&rig);
     }
 }
+
+#[test]
+fn r18_asset_that_came_is_late_only_in_the_rollout_that_it_joined() {
+    let mut rig = baking();
+    rig.put(vec![thing("d", 9)]);
+    rig.pass(Duration::from_secs(700));
+    rig.put(["a", "b", "c"].map(|name| thing(name, 3)).into());
+    rig.run();
+    let late = |rig: &Rig| rig.view().targets.iter().filter(|it| it.late).count();
+    assert_eq!(late(&rig), 1);
+    rig.crash();
+    assert_eq!(late(&rig), 1);
+    rig.tell(Command::HandOver).unwrap();
+    assert_eq!(late(&rig), 0);
+    rig.crash();
+    assert_eq!(late(&rig), 0);
+}
