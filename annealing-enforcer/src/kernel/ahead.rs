@@ -28,7 +28,7 @@ impl Kernel {
         self.ahead.expire(now);
         assets.retain(|asset| !self.ahead.knows(asset, at, cause));
         for asset in &assets {
-            self.ahead.forget(asset);
+            self.ahead.forget(asset, at, cause);
         }
         assets
     }
@@ -136,7 +136,7 @@ impl Kernel {
         let (wait, free): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|(_, delays)| !delays.is_empty());
         for (asset, _) in &free {
-            self.ahead.forget(asset);
+            self.ahead.forget(asset, at, cause);
         }
         wait
     }

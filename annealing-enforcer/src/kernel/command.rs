@@ -141,11 +141,11 @@ impl Kernel {
         by: By,
         out: &mut Effects,
     ) -> Result<(), Refused> {
-        let ahead = self
-            .ahead
-            .of(now.mono, &asset)
-            .map(|push| push.change.digest);
-        let slot = match ahead == Some(change) {
+        let is_ahead = {
+            let mut ahead = self.ahead.of(now.mono, &asset);
+            ahead.any(|push| push.change.digest == change)
+        };
+        let slot = match is_ahead {
             true => self.known(&asset)?,
             false => self.has_change(&asset, change)?,
         };

@@ -168,7 +168,7 @@ impl Kernel {
                 .map(|wait| self.waiting(slot, wait))
                 .or_else(|| self.waits_for_plugin(slot))
                 .or_else(|| self.queued_for(now, slot)),
-            ahead: self.ahead.of(now.mono, id).map(|push| Prospective {
+            ahead: self.ahead.newest(now.mono, id).map(|push| Prospective {
                 change: (*push.change).clone(),
                 delays: self.delays_ahead(now, id, push, &[]),
             }),

@@ -14,7 +14,7 @@ use control_plane::{
 use plugin_sdk::{Claim, Key, Until};
 
 use crate::{
-    roll_out::{WEEK, World, change},
+    roll_out::{MANIFEST, NAMES, WEEK, World, change},
     rollouts::{manifest, of_size, passes, until},
     world::{LONG, Production, Running, Text, ann, id, plane, write},
 };
@@ -281,6 +281,26 @@ async fn r18_what_a_check_would_delay_is_not_edited() {
     let over = running.handle.wait_roll_out(&flag.key, WEEK).await.unwrap();
     assert_eq!(over.state, State::Completed);
     assert_eq!(world.production.size("b"), Some(71));
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r18_two_changes_of_the_same_targets_do_not_run_the_checks_in_turn() {
+    let world = World::new();
+    let running = world.start().await;
+    world.frozen.set(|it| it.assets = NAMES.map(id).into());
+    let flag = change("dark-mode", "flags").set("flag", true);
+    let size = change("larger", "flags").set("size", 2);
+    for change in [flag, size] {
+        running.handle.roll_out(&change, ann()).await.unwrap();
+    }
+    passes(Duration::from_secs(60)).await;
+    let before = world.frozen.runs();
+    passes(Duration::from_secs(600)).await;
+    // A delay is asked about again after 30 s: four targets of two changes.
+    let (runs, most) = (world.frozen.runs() - before, 4 * 2 * 21);
+    assert!(runs <= most, "{runs} runs of the check, at most {most}");
+    assert_eq!(world.text(), MANIFEST);
     running.stop().await;
 }
 

@@ -12,16 +12,16 @@ const LONGEST: Duration = Duration::from_secs(300);
 /// Time after which checks run again that wait for another asset, or that only claim.
 const SHORTEST: Duration = Duration::from_secs(5);
 
-/// The assets whose pushes would wait, by the last verdicts.
+/// The content that an asset would get, and why.
+type Of = (Digest, Cause);
+
+/// The pushes that would wait, by the last verdicts. Several rollouts and changes may ask about other contents of one asset.
 #[derive(Debug, Default)]
-pub(in crate::kernel) struct Ahead(BTreeMap<AssetId, PushAhead>);
+pub(in crate::kernel) struct Ahead(BTreeMap<AssetId, BTreeMap<Of, PushAhead>>);
 
 /// A push that would follow if the pin of its asset moved.
 #[derive(Debug)]
 pub(in crate::kernel) struct PushAhead {
-    /// The content that the asset would get.
-    content: Digest,
-    pub cause: Cause,
     pub change: Arc<Change>,
     pub verdict: Verdict,
     /// The time of the verdict.
@@ -34,7 +34,7 @@ impl Ahead {
     /// Whether there is a verdict on the push of an asset to its content at `at`.
     pub(in crate::kernel) fn knows(&self, asset: &AssetId, at: &Incarnation, cause: Cause) -> bool {
         let known = self.0.get(asset);
-        known.is_some_and(|it| it.is_about(asset, at, cause))
+        known.is_some_and(|pushes| find(pushes, asset, at, cause).is_some())
     }
 
     /// Takes in a verdict.
@@ -47,28 +47,45 @@ impl Ahead {
         verdict: Verdict,
     ) {
         let push = PushAhead {
-            content: asset.digest(),
-            cause,
             change,
             noted: now.mono,
             until: now.mono + lasts(now, &verdict),
             verdict,
         };
-        self.0.insert(asset.id(), push);
+        let pushes = self.0.entry(asset.id()).or_default();
+        pushes.insert((asset.digest(), cause), push);
     }
 
     /// Forgets the verdicts that count no more.
     pub(in crate::kernel) fn expire(&mut self, now: Mono) {
-        self.0.retain(|_, it| now < it.until);
+        self.0.retain(|_, pushes| {
+            pushes.retain(|_, it| now < it.until);
+            !pushes.is_empty()
+        });
     }
 
-    pub(in crate::kernel) fn forget(&mut self, asset: &AssetId) {
-        self.0.remove(asset);
+    /// Forgets the verdict on the push of an asset to its content at `at`.
+    pub(in crate::kernel) fn forget(&mut self, asset: &AssetId, at: &Incarnation, cause: Cause) {
+        let content = at.asset(asset).map(|asset| asset.digest());
+        if let Some((content, pushes)) = content.zip(self.0.get_mut(asset)) {
+            pushes.remove(&(content, cause));
+        }
     }
 
-    /// The push of an asset that would wait, for people. A rollout that has ended asks no more, so it is not shown for long.
-    pub(in crate::kernel) fn of(&self, now: Mono, asset: &AssetId) -> Option<&PushAhead> {
-        self.0.get(asset).filter(|it| now < it.noted + LONGEST)
+    /// The pushes of an asset that would wait, for people. A rollout that has ended asks no more, so they are not shown for
+    /// long.
+    pub(in crate::kernel) fn of(
+        &self,
+        now: Mono,
+        asset: &AssetId,
+    ) -> impl Iterator<Item = &PushAhead> {
+        let pushes = self.0.get(asset).into_iter().flat_map(BTreeMap::values);
+        pushes.filter(move |it| now < it.noted + LONGEST)
+    }
+
+    /// The last of them.
+    pub(in crate::kernel) fn newest(&self, now: Mono, asset: &AssetId) -> Option<&PushAhead> {
+        self.of(now, asset).max_by_key(|it| it.noted)
     }
 
     /// The pushes to the contents of an incarnation for a cause.
@@ -77,16 +94,19 @@ impl Ahead {
         at: &Incarnation,
         cause: Cause,
     ) -> impl Iterator<Item = (&AssetId, &PushAhead)> {
-        let about = move |(id, it): &(&AssetId, &PushAhead)| it.is_about(id, at, cause);
-        self.0.iter().filter(about)
+        let about = move |(id, pushes)| Some((id, find(pushes, id, at, cause)?));
+        self.0.iter().filter_map(about)
     }
 }
 
-impl PushAhead {
-    fn is_about(&self, id: &AssetId, at: &Incarnation, cause: Cause) -> bool {
-        let there = || at.asset(id).map(|asset| asset.digest());
-        self.cause == cause && there() == Some(self.content)
-    }
+/// The push of an asset to its content at `at` for a cause.
+fn find<'a>(
+    pushes: &'a BTreeMap<Of, PushAhead>,
+    asset: &AssetId,
+    at: &Incarnation,
+    cause: Cause,
+) -> Option<&'a PushAhead> {
+    pushes.get(&(at.asset(asset)?.digest(), cause))
 }
 
 /// The time for which a verdict counts for selections.
