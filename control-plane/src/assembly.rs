@@ -8,12 +8,17 @@ use control_plane_runtime::Runtime;
 use control_plane_store::incarnations::Incarnations;
 use plugin_sdk::AssetType;
 use prodspec_gen::{Pipeline, pipeline};
-use prodspec_model::{PartitionId, goal::Goal, rollout::RolloutPolicy, train::Train};
+use prodspec_model::{
+    PartitionId,
+    goal::Goal,
+    rollout::{RollOut, RolloutPolicy},
+    train::Train,
+};
 use tokio::sync::{Notify, watch};
 
 use crate::{
     builder::{BuildError, ControlPlaneBuilder, own},
-    generate, goals,
+    declared, generate, goals,
     plane::ControlPlane,
     rollout,
     shared::Shared,
@@ -68,6 +73,7 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
             desk: watch::Sender::new(None),
             rollouts: watch::Sender::new(None),
             trains: Notify::new(),
+            undone: watch::Sender::default(),
         });
         let builder = Enforcer::builder(runtime, partition, store).incarnations(incarnations);
         let steps = self.enforcement.into_iter();
@@ -95,6 +101,11 @@ fn own_validators(pipeline: pipeline::Builder, no_stall: NoStall) -> pipeline::B
                 .valid(train::valid),
         )
         .asset_type(AssetType::<Goal>::new().modelled_only().valid(goals::valid))
+        .asset_type(
+            AssetType::<RollOut>::new()
+                .modelled_only()
+                .valid(declared::valid),
+        )
         .validator(no_stall)
 }
 

@@ -6,10 +6,14 @@ use annealing_checks::solver::wait_cycles;
 use annealing_enforcer::{AskError, kernel::Waiting};
 use control_plane_runtime::Runtime;
 use plugin_sdk::Recheck;
-use prodspec_model::{AssetId, Incarnation, IncarnationNo, addons::Moved};
+use prodspec_model::{
+    Asset, AssetId, Incarnation, IncarnationNo, Message, addons::Moved, goal::Goal,
+    rollout::RollOut, train::Train,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    GoalView, TrainView,
     handle::{Error, Handle},
     rollout::{Groups, InRollout},
 };
@@ -39,6 +43,27 @@ pub enum Explained {
         referred_to_by: Vec<AssetId>,
         /// The part that a rollout plays for it. `None` means that no policy governs it.
         rollout: Option<Box<InRollout>>,
+        /// How far that is for which the asset asks. `None`: it asks for nothing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        asks: Option<Box<Asks>>,
+    },
+}
+
+/// What a modelled-only asset asks for, and how far that is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Asks {
+    /// It is a goal.
+    Goal(GoalView),
+    /// It is a train.
+    Train(TrainView),
+    /// It is a change.
+    Change {
+        /// The newest rollout of the change, in one line. `None`: none has begun.
+        rollout: Option<String>,
+        /// The reasons why it does not begin, or the events that its rollout waits for.
+        waits: Vec<String>,
     },
 }
 
@@ -48,6 +73,14 @@ impl Explained {
         match self {
             Self::Enforced { enforced, .. } => enforced.chain.first().map(|first| &first.asset),
             Self::ModelledOnly { asset, .. } => Some(asset),
+        }
+    }
+
+    /// How far that is for which the asset asks. `None` for an asset that asks for nothing but its content.
+    pub fn asks(&self) -> Option<&Asks> {
+        match self {
+            Self::ModelledOnly { asks, .. } => asks.as_deref(),
+            Self::Enforced { .. } => None,
         }
     }
 
@@ -83,12 +116,12 @@ impl<R: Runtime> Handle<R> {
                     enforced: Box::new(enforced),
                 })
             }
-            Err(AskError::UnknownAsset { .. }) => self.modelled_only(asset, groups),
+            Err(AskError::UnknownAsset { .. }) => self.modelled_only(asset, groups).await,
             Err(error) => Err(error.into()),
         }
     }
 
-    fn modelled_only(&self, id: &AssetId, groups: &Groups) -> Result<Explained, Error> {
+    async fn modelled_only(&self, id: &AssetId, groups: &Groups) -> Result<Explained, Error> {
         let latest = &groups.latest;
         let asset = latest.asset(id).ok_or_else(|| self.unknown(id, latest))?;
         Ok(Explained::ModelledOnly {
@@ -97,6 +130,23 @@ impl<R: Runtime> Handle<R> {
             incarnation: latest.no(),
             referred_to_by: latest.snapshot().referrers(id.as_str()),
             rollout: groups.of(id).map(Box::new),
+            asks: self.asks(asset, groups).await?.map(Box::new),
+        })
+    }
+
+    async fn asks(&self, asset: Asset, groups: &Groups) -> Result<Option<Asks>, Error> {
+        let id = asset.id();
+        Ok(match asset.type_str() {
+            Goal::TYPE => self.goal(&groups.latest, asset).await?.map(Asks::Goal),
+            Train::TYPE => self.trains().of(asset).await?.map(Asks::Train),
+            RollOut::TYPE => {
+                let past = self.past_rollouts(&id).await?;
+                let rollout = past.last().map(|it| format!("{} {}", it.id, it.state));
+                let undone = self.shared.undone.borrow().get(&id).cloned();
+                let waits = undone.into_iter().chain(groups.waits_of(&id)).collect();
+                Some(Asks::Change { rollout, waits })
+            }
+            _ => None,
         })
     }
 

@@ -1,19 +1,24 @@
 //! Goals: how far production is, and which assets are not there yet.
 
+use std::fmt;
+
 use annealing_enforcer::{AskError, AssetStatus};
 use annealing_strategist::{View, change};
 use control_plane_runtime::Runtime;
 use control_plane_store::{incarnations, records::HeldField};
 use plugin_sdk::{AssetView, FieldPath, Problems, Target};
 use prodspec_gen::EntryField;
-use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo, Message, goal::Goal};
-use serde::Serialize;
+use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo, goal::Goal};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::handle::{Error, Handle};
+use crate::{
+    follow::declared,
+    handle::{Error, Handle},
+};
 
 /// A goal in the incarnation in force, and how far production is.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct GoalView {
     /// The asset of the goal.
@@ -29,7 +34,7 @@ pub struct GoalView {
 }
 
 /// An asset that does not have the value of a goal in production.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Missing {
     /// The asset, one of the targets.
@@ -38,6 +43,19 @@ pub struct Missing {
     pub has: Option<Value>,
     /// The event that the asset waits for.
     pub why: String,
+}
+
+impl fmt::Display for GoalView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (goal, reached) = (&self.goal, self.targets - self.missing.len());
+        let (field, value, by) = (&goal.field, &goal.value, goal.by);
+        let many = self.targets;
+        let late = if self.is_late { ", late" } else { "" };
+        write!(
+            f,
+            "{reached} of {many} have {field} = {value}, due {by}{late}"
+        )
+    }
 }
 
 impl GoalView {
@@ -54,18 +72,34 @@ impl<R: Runtime> Handle<R> {
     /// If there is no incarnation yet, the store cannot be read, or this process does not own the partition.
     pub async fn goals(&self) -> Result<Vec<GoalView>, Error> {
         let latest = self.latest().await?;
-        let mut goals = Vec::new();
-        for asset in latest.snapshot().iter() {
-            if asset.type_str() == Goal::TYPE
-                && let Ok(goal) = asset.payload::<Goal>()
-            {
-                let targets = goal.targets.find(latest.snapshot());
-                goals.push((
-                    asset.id(),
-                    goal.clone(),
-                    fields(self, &goal, targets).await?,
-                ));
-            }
+        let goals = latest.snapshot().iter().filter_map(declared).collect();
+        self.progress(&latest, goals).await
+    }
+
+    /// The progress of one goal. `None`: the asset is no goal.
+    pub(crate) async fn goal(
+        &self,
+        latest: &Incarnation,
+        asset: Asset,
+    ) -> Result<Option<GoalView>, Error> {
+        match declared(asset) {
+            Some(goal) => Ok(self.progress(latest, vec![goal]).await?.pop()),
+            None => Ok(None),
+        }
+    }
+
+    async fn progress(
+        &self,
+        latest: &Incarnation,
+        goals: Vec<(AssetId, Goal)>,
+    ) -> Result<Vec<GoalView>, Error> {
+        if goals.is_empty() {
+            return Ok(vec![]);
+        }
+        let mut of_targets = Vec::new();
+        for (_, goal) in &goals {
+            let targets: Vec<Asset> = goal.targets.find(latest.snapshot()).collect();
+            of_targets.push(fields(self, goal, targets).await?);
         }
         // After the fields: their values are in the incarnation that is in force now.
         let look = Look {
@@ -75,7 +109,7 @@ impl<R: Runtime> Handle<R> {
             held: self.held_fields().await?,
         };
         let mut views = Vec::new();
-        for (asset, goal, fields) in goals {
+        for ((asset, goal), fields) in goals.into_iter().zip(of_targets) {
             views.push(look.view(asset, goal, &fields).await?);
         }
         Ok(views)
@@ -86,7 +120,7 @@ impl<R: Runtime> Handle<R> {
 async fn fields<R: Runtime>(
     handle: &Handle<R>,
     goal: &Goal,
-    targets: impl Iterator<Item = Asset>,
+    targets: Vec<Asset>,
 ) -> Result<Vec<(AssetId, Option<EntryField>)>, Error> {
     let generation = handle.generation().await?;
     let path: FieldPath = goal.field.parse().unwrap_or_default();

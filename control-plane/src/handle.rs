@@ -1,6 +1,6 @@
 //! The handle to a control plane: questions, and waiting for results.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use annealing_enforcer::{AskError, Planner, Settle, shell};
 use control_plane_runtime::{Runtime, TokioRuntime, timeout_at};
@@ -184,6 +184,8 @@ impl<R: Runtime> Handle<R> {
             task_failures: self.enforcer.task_failures(),
             enforcement: None,
             groups: Vec::new(),
+            goals: BTreeMap::new(),
+            undone: self.shared.undone.borrow().clone(),
             intended: AsIntended::Unknown(String::new()),
         };
         if something {
@@ -191,6 +193,8 @@ impl<R: Runtime> Handle<R> {
             // If the strategist does not answer, the enforcer's count of assets behind their intent covers all groups.
             let views = self.rollouts().await.unwrap_or_default();
             status.groups = views.iter().filter_map(GroupStatus::of).collect();
+            let goals = self.goals().await.unwrap_or_default().into_iter();
+            status.goals = goals.map(|it| (it.asset.clone(), it.to_string())).collect();
         }
         status.intended = AsIntended::of(&status);
         Ok(status)

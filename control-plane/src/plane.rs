@@ -6,7 +6,7 @@ use annealing_enforcer::Enforcer;
 use control_plane_runtime::{Runtime, TokioRuntime};
 use futures::future::{Either, join, select};
 
-use crate::{arrivals, handle::Handle, shared::Shared, trains};
+use crate::{arrivals, follow, handle::Handle, shared::Shared};
 
 /// A control plane of one partition: it generates, enforces and rolls out.
 ///
@@ -39,8 +39,8 @@ impl<R: Runtime> ControlPlane<R> {
     ) -> Result<(), annealing_enforcer::Error> {
         let mut owned = self.shared.owned.subscribe();
         let mut rolls = self.shared.rollouts.subscribe();
-        let (arrivals, trains) = (arrivals::include(self.handle()), trains::run(self.handle()));
-        let beside = pin!(join(arrivals, trains));
+        let arrivals = arrivals::include(self.handle());
+        let beside = pin!(join(arrivals, follow::run(self.handle())));
         let run = pin!(self.enforcer.run(shutdown));
         let ended = match select(run, beside).await {
             Either::Left((ended, _)) => ended,

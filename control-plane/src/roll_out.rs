@@ -21,6 +21,7 @@ use prodspec_model::{
 
 use crate::{
     SourceEdit, desk,
+    follow::declared,
     handle::{Error, Handle},
 };
 
@@ -46,6 +47,9 @@ pub enum RollOutRefused {
         "the name `{0}` was used for a change of other content; give this one a name of its own"
     )]
     NameUsed(String),
+    /// An asset declares a change of other content with the name.
+    #[error("`{0}` is an asset of other content; edit it, or give this change a name of its own")]
+    Declared(AssetId),
     /// The change has begun, and its rollout is not known yet.
     #[error("`{0}` is about to begin; ask again in some seconds")]
     Begins(AssetId),
@@ -115,6 +119,12 @@ impl<R: Runtime> Handle<R> {
     /// partition.
     pub async fn roll_out(&self, change: &RollOut, by: By) -> Result<RollingOut, Error> {
         let known = newest(self, &change.name).await?;
+        let key = change::key_of(&change.name).map_err(|error| malformed(&error))?;
+        let asset = self.latest().await?.asset(&key);
+        let is_other = |(_, declared): (_, RollOut)| declared != *change;
+        if asset.and_then(declared).is_some_and(is_other) {
+            return Err(RollOutRefused::Declared(key).into());
+        }
         match &known {
             Some(known) if known.change != *change => {
                 Err(RollOutRefused::NameUsed(change.name.clone()).into())

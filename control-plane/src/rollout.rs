@@ -99,6 +99,16 @@ impl Groups {
         }
     }
 
+    /// The events that the live rollout of a change waits for.
+    pub(crate) fn waits_of(&self, key: &AssetId) -> impl Iterator<Item = String> {
+        let own = self
+            .views
+            .iter()
+            .filter(|view| view.policy == *key && view.live);
+        own.flat_map(|view| &view.waits)
+            .map(|wait| wait.why.clone())
+    }
+
     /// The part that a rollout plays for `asset`. `None` means that no policy governs it.
     pub(crate) fn of(&self, asset: &AssetId) -> Option<InRollout> {
         if let Some((at, progress)) = self.targets.get(asset) {

@@ -1,11 +1,11 @@
 //! What the parts of one control plane share: its handles, generation, rollouts and retention all work on it.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use annealing_strategist::{Handle as Rollouts, Strategist};
 use control_plane_store::{Store, incarnations::Incarnations};
 use prodspec_gen::Pipeline;
-use prodspec_model::PartitionId;
+use prodspec_model::{AssetId, PartitionId};
 use tokio::sync::{Notify, watch};
 
 use crate::{desk::Desk, lanes::Lanes};
@@ -29,4 +29,6 @@ pub(crate) struct Shared<R> {
     pub(crate) rollouts: watch::Sender<Option<Rollouts<R>>>,
     /// Wakes the task of the trains after a command.
     pub(crate) trains: Notify,
+    /// The declared changes that have not begun, with the reasons, as this owner knows them.
+    pub(crate) undone: watch::Sender<BTreeMap<AssetId, String>>,
 }

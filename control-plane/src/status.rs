@@ -34,6 +34,12 @@ pub struct Status {
     /// Policy groups with a live rollout, or with assets that their rollout left out. Empty if this process does not
     /// own the partition.
     pub groups: Vec<GroupStatus>,
+    /// The goals, each with its progress in one line: `7 of 10 have ...`. Empty if this process does not own the partition.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub goals: BTreeMap<AssetId, String>,
+    /// The declared changes that have not begun, each with the reason. Empty if this process does not own the partition.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub undone: BTreeMap<AssetId, String>,
     /// Whether production is as intended, and if not, why not.
     pub intended: AsIntended,
 }
@@ -280,6 +286,8 @@ mod tests {
                 task_failures: Vec::new(),
                 enforcement: Some(enforcement(unsettled, unknown)),
                 groups: Vec::new(),
+                goals: BTreeMap::new(),
+                undone: BTreeMap::new(),
                 intended: AsIntended::Yes,
             };
             let expected = WhyNot {

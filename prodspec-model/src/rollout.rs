@@ -234,6 +234,10 @@ impl Amount {
 /// A change of fields of sources for some assets, rolled out step by step. Its targets are assets of groups that are
 /// updated by [edits](Update::Edits). Several changes of other fields may be live on the same assets.
 ///
+/// It is requested by a call, or it is the payload of a modelled-only asset with the id `rollout/<name>`. Such a change
+/// begins by itself, once for each content: edited while it is live, it waits for its end. If the asset is removed or turned
+/// down, no further target is edited, and nothing is taken back.
+///
 /// ```
 /// use prodspec_model::{AssetId, Filter, rollout::RollOut};
 ///
@@ -244,7 +248,9 @@ impl Amount {
 /// assert_eq!(flag.set["flags.dark_mode"], true);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename = "prodspec.v1.RollOut")]
+#[schemars(deny_unknown_fields)]
 pub struct RollOut {
     /// The name of the change: 1 to 60 letters, digits, hyphens, dots and underscores.
     pub name: String,
@@ -259,6 +265,10 @@ pub struct RollOut {
     /// changes that wait for a domain, the older one goes first.
     #[serde(default)]
     pub alone_while_baking: bool,
+}
+
+impl Message for RollOut {
+    const TYPE: &'static str = "prodspec.v1.RollOut";
 }
 
 impl RollOut {

@@ -28,7 +28,12 @@ pub fn key_of(name: &str) -> Result<AssetId, BoxError> {
 
 /// Whether this is the key of a change, and not a policy asset.
 pub fn is_key(id: &AssetId) -> bool {
-    id.as_str().starts_with(KEYS)
+    name_of(id).is_some()
+}
+
+/// The name of the change with this key. `None`: it is that of a policy asset.
+pub fn name_of(key: &AssetId) -> Option<&str> {
+    key.as_str().strip_prefix(KEYS)
 }
 
 /// A change that has begun, for ever: its name is given once for each number.
@@ -272,6 +277,8 @@ pub struct Known {
     pub change: RollOut,
     /// Which of the changes with this name it is, from 1.
     pub number: u64,
+    /// The person or the program that began it, and the reason.
+    pub by: By,
     /// The newest rollout of the change.
     pub rollout: Rollout,
     version: Version,
@@ -288,9 +295,8 @@ impl Known {
         name: &str,
     ) -> Result<Option<Self>, BoxError> {
         let key = key_of(name)?;
-        let all = record::load_all::<RollOutRecord>(store, partition).await?;
-        let found = all.into_iter().find(|(name, _)| *name == key.as_str());
-        let Some((_, stored)) = found else {
+        let stored = record::load::<RollOutRecord>(store, partition, key.as_str()).await?;
+        let Some(stored) = stored else {
             return Ok(None);
         };
         let rollouts = record::load_all::<Rollout>(store, partition).await?;
@@ -301,6 +307,7 @@ impl Known {
         Ok(Some(Self {
             change: stored.value.change,
             number: stored.value.number,
+            by: stored.value.by,
             rollout,
             version: stored.version,
         }))

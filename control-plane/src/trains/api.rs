@@ -10,12 +10,15 @@ use control_plane_runtime::Runtime;
 use control_plane_store::{Batch, CommitError, Expect, Version, owner, record};
 use jiff::Timestamp;
 use plugin_sdk::By;
-use prodspec_model::{AssetId, train::Train};
+use prodspec_model::{Asset, AssetId, train::Train};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{train_of, trains};
-use crate::handle::{Error, Handle};
+use super::trains;
+use crate::{
+    follow::declared,
+    handle::{Error, Handle},
+};
 
 /// Maximum number of commits that conflict with those of others, one after the other.
 const ATTEMPTS: u32 = 20;
@@ -75,6 +78,15 @@ impl<R: Runtime> Trains<'_, R> {
         Ok(views)
     }
 
+    /// The train that an asset is. `None`: it is none.
+    pub(crate) async fn of(&self, asset: Asset) -> Result<Option<TrainView>, Error> {
+        let Some((asset, train)) = declared(asset) else {
+            return Ok(None);
+        };
+        let record = self.record(&asset).await?;
+        Ok(Some(TrainView::of(asset, train, record, self.now())?))
+    }
+
     /// Gives a command to the train `asset`: offer, hotfix, skip, hold, release, abandon. It is durable when the call returns.
     ///
     /// # Errors
@@ -118,7 +130,7 @@ impl<R: Runtime> Trains<'_, R> {
 
     async fn train(&self, asset: &AssetId) -> Result<Train, Error> {
         let latest = self.0.latest().await?;
-        let train = latest.asset(asset).and_then(train_of);
+        let train = latest.asset(asset).and_then(declared);
         let train = train.map(|(_, train)| train);
         train.ok_or_else(|| Error::UnknownAsset {
             partition: self.0.shared.partition.clone(),

@@ -3,7 +3,7 @@
 
 mod api;
 
-use std::{collections::BTreeMap, convert::Infallible, time::Duration};
+use std::time::Duration;
 
 use annealing_strategist::{
     AskError, Command as RolloutCommand, Rollout, State,
@@ -11,95 +11,31 @@ use annealing_strategist::{
     train::{Idle, Outcome, Run, TrainRecord, VersionNo},
 };
 use control_plane_runtime::{Outage, Runtime};
-use control_plane_store::CommitError;
-use futures::{
-    FutureExt,
-    future::{BoxFuture, select_all},
-};
 use jiff::Timestamp;
-use plugin_sdk::{BoxError, By, Mono};
-use prodspec_gen::Status;
-use prodspec_model::{
-    Asset, AssetId, Incarnation, IncarnationNo, Message, rollout::RollOut, train::Train,
-};
+use plugin_sdk::{By, Mono};
+use prodspec_model::{Asset, AssetId, Incarnation, rollout::RollOut, train::Train};
 
 pub use api::{StageView, TrainView, Trains};
 
 use self::api::{change_name, edit_record};
 use crate::{
-    arrivals::is_final,
-    desk::EditRefused,
+    follow::{Attempt, InIntent, LOOK, Wait, attempt, declared, later, rests, soon},
     handle::{Error, Handle},
-    roll_out::{RollOutRefused, newest, sought},
+    roll_out::{newest, sought},
 };
 
-/// Wait before a strategist that has ended is looked for again.
-const SOON: Duration = Duration::from_secs(1);
-/// Wait before the record of a rollout that is over is read.
-const MOMENT: Duration = Duration::from_millis(50);
-/// Maximum time between two looks at a train that waits, so that a person's commands to its rollouts are seen, and steps of the
-/// wall clock count.
-const LOOK: Duration = Duration::from_secs(30);
-
-/// Runs the trains while this process owns the partition. It does not end.
-pub(crate) async fn run<R: Runtime>(handle: Handle<R>) -> Infallible {
-    let runtime = &handle.shared.runtime;
-    let (mut trains, mut outage) = (InIntent::default(), Outage::default());
-    loop {
-        let mut status = handle.wait_until_owner().await.watch();
-        let newest = no(&status.borrow_and_update());
-        let waits = match trains.look(&handle, &mut outage).await {
-            Ok(waits) => waits,
-            // The status changes with the first incarnation.
-            Err(Error::NoIncarnation(_)) => Vec::new(),
-            // The ownership has ended, or the strategist starts again, or the store cannot be read.
-            Err(_) => vec![runtime.sleep(SOON)],
-        };
-        let changed = status.wait_for(|status| no(status) != newest);
-        let changed = changed.map(drop).boxed();
-        let told = handle.shared.trains.notified().boxed();
-        select_all(waits.into_iter().chain([changed, told])).await;
-    }
-}
-
-/// The number of the newest incarnation.
-fn no(status: &Status) -> Option<IncarnationNo> {
-    let newest = status.incarnation.as_ref();
-    newest.map(|incarnation| incarnation.id.no)
-}
-
-/// The trains in intent, as of an incarnation.
-#[derive(Default)]
-struct InIntent {
-    latest: Option<Incarnation>,
-    all: BTreeMap<AssetId, Train>,
-}
-
-impl InIntent {
-    /// Takes in an incarnation. The first one is read as a whole, the others cost as much as they change.
-    fn take(&mut self, newer: &Incarnation) {
-        let Some(older) = self.latest.replace(newer.clone()) else {
-            self.all = trains(newer).collect();
-            return;
-        };
-        for change in older.snapshot().diff(newer.snapshot()) {
-            self.all.remove(&change.id());
-            self.all.extend(change.after.and_then(train_of));
-        }
-    }
-
+impl InIntent<Train> {
     /// Looks at all trains, and carries out their decisions. Returns the events that are worth another look. A train that
     /// fails does not hold up the others.
-    async fn look<R: Runtime>(
+    pub(crate) async fn look<R: Runtime>(
         &mut self,
         handle: &Handle<R>,
+        latest: &Incarnation,
         outage: &mut Outage,
-    ) -> Result<Vec<BoxFuture<'static, ()>>, Error> {
-        let latest = handle.latest().await?;
-        self.take(&latest);
+    ) -> Result<Vec<Wait>, Error> {
+        self.take(latest);
         let (mut waits, mut failed) = (Vec::new(), false);
         for (asset, train) in &self.all {
-            let latest = &latest;
             let one = One {
                 handle,
                 latest,
@@ -111,7 +47,7 @@ impl InIntent {
                 Err(error @ (Error::NotOwner { .. } | Error::Rollout(_))) => return Err(error),
                 Err(error) => {
                     failed = true;
-                    waits.push(one.later());
+                    waits.push(later(handle));
                     if outage.failed(one.mono()) {
                         tracing::warn!(partition = %handle.shared.partition, train = %asset, error = &error as &dyn std::error::Error, "failed to run a train; retrying every 30 s");
                     }
@@ -127,13 +63,7 @@ impl InIntent {
 
 /// The trains of an incarnation.
 fn trains(latest: &Incarnation) -> impl Iterator<Item = (AssetId, Train)> {
-    latest.snapshot().iter().filter_map(train_of)
-}
-
-fn train_of(asset: Asset) -> Option<(AssetId, Train)> {
-    let is_train = asset.type_str() == Train::TYPE;
-    let train = is_train.then(|| asset.payload::<Train>().ok()).flatten();
-    Some((asset.id(), train?))
+    latest.snapshot().iter().filter_map(declared)
 }
 
 /// One train at one look.
@@ -154,7 +84,7 @@ impl<R: Runtime> One<'_, R> {
     }
 
     /// Decides, and carries that out, until there is nothing more to do now.
-    async fn look(&self) -> Result<Vec<BoxFuture<'static, ()>>, Error> {
+    async fn look(&self) -> Result<Vec<Wait>, Error> {
         loop {
             let now = self.now();
             let record = self
@@ -178,7 +108,7 @@ impl<R: Runtime> One<'_, R> {
                 _ if changed => {}
                 Some(error) => return Err(error),
                 None => {
-                    waits.push(self.later());
+                    waits.push(later(self.handle));
                     waits.extend(self.opens(&record));
                     return Ok(waits);
                 }
@@ -192,7 +122,7 @@ impl<R: Runtime> One<'_, R> {
         stage: &str,
         run: &Run,
         record: &TrainRecord,
-    ) -> Result<Option<BoxFuture<'static, ()>>, Error> {
+    ) -> Result<Option<Wait>, Error> {
         match self.follow(stage, run, record).await? {
             Step::Ended(outcome) => {
                 let ended = |record: &mut TrainRecord| {
@@ -228,7 +158,7 @@ impl<R: Runtime> One<'_, R> {
                 Some(Rollout {
                     state: State::Stopped { .. },
                     ..
-                }) => return Ok(Step::Waits(self.later())),
+                }) => return Ok(Step::Waits(later(self.handle))),
                 Some(live) => return self.over(live.policy).await,
                 None => {}
             }
@@ -257,7 +187,7 @@ impl<R: Runtime> One<'_, R> {
                     self.leave(key, own).await
                 }
                 // A person has to act.
-                None => Ok(Step::Waits(self.later())),
+                None => Ok(Step::Waits(later(self.handle))),
             },
             _ => match &run.leaves {
                 Some(own) => self.leave(key, own).await,
@@ -286,7 +216,9 @@ impl<R: Runtime> One<'_, R> {
             .await
         {
             // It ends just now, or it is not known yet.
-            Err(Error::Rollout(AskError::Refused(_))) | Ok(()) => Ok(Step::Waits(self.soon())),
+            Err(Error::Rollout(AskError::Refused(_))) | Ok(()) => {
+                Ok(Step::Waits(soon(self.handle)))
+            }
             Err(error) => Err(error),
         }
     }
@@ -326,25 +258,11 @@ impl<R: Runtime> One<'_, R> {
             self.asset.as_str(),
             format!("{} enters {stage}", run.version),
         );
-        match self.handle.roll_out_next(&change, by, older).await {
-            Ok(_) => Ok(Step::Again),
-            // It has begun and is not known yet, or its group is about to be updated by edits.
-            Err(Error::RollOut(RollOutRefused::Begins(_))) => Ok(Step::Waits(self.soon())),
-            Err(error @ Error::RollOut(_)) if !is_final(self.handle, &error).await => {
-                Ok(Step::Waits(self.soon()))
-            }
-            Err(Error::Edit(EditRefused::Store(error))) if is_too_large(&error) => {
-                Ok(Step::Ended(Outcome::NotBegun(error.to_string())))
-            }
-            // Its outcome is not known.
-            Err(error @ Error::Edit(EditRefused::Store(_) | EditRefused::Unknown { .. })) => {
-                Err(error)
-            }
-            Err(error @ (Error::RollOut(_) | Error::Edit(_))) => {
-                Ok(Step::Ended(Outcome::NotBegun(error.to_string())))
-            }
-            Err(error) => Err(error),
-        }
+        Ok(match attempt(self.handle, &change, by, older).await? {
+            Attempt::Begun => Step::Again,
+            Attempt::Later(_) => Step::Waits(soon(self.handle)),
+            Attempt::Refused(why) => Step::Ended(Outcome::NotBegun(why.to_string())),
+        })
     }
 
     /// The change that rolls a version out to a stage.
@@ -372,30 +290,11 @@ impl<R: Runtime> One<'_, R> {
 
     /// Waits until a rollout has come to rest.
     async fn over(&self, key: AssetId) -> Result<Step, Error> {
-        let rolling = self.handle.rolling().await?;
-        let runtime = self.handle.shared.runtime.clone();
-        let over = async move {
-            let rests = rolling.rests(&key, IncarnationNo(0)).await;
-            // The end may not be durable yet, or the strategist does not know the change yet.
-            runtime
-                .sleep(if rests.is_ok() { MOMENT } else { SOON })
-                .await;
-        };
-        Ok(Step::Waits(over.boxed()))
-    }
-
-    /// Waits for something that happens by itself.
-    fn soon(&self) -> BoxFuture<'static, ()> {
-        self.handle.shared.runtime.sleep(SOON)
-    }
-
-    /// Waits for another look, since a person may have acted.
-    fn later(&self) -> BoxFuture<'static, ()> {
-        self.handle.shared.runtime.sleep(LOOK)
+        Ok(Step::Waits(rests(self.handle, key).await?))
     }
 
     /// Waits until the first stage opens.
-    fn opens(&self, record: &TrainRecord) -> Option<BoxFuture<'static, ()>> {
+    fn opens(&self, record: &TrainRecord) -> Option<Wait> {
         let now = self.now();
         let stages = 0..self.train.stages.len();
         let opens = stages.filter_map(|at| match record.next(self.train, at, now) {
@@ -412,13 +311,7 @@ enum Step {
     /// It is over.
     Ended(Outcome),
     /// It goes on by itself until this event.
-    Waits(BoxFuture<'static, ()>),
+    Waits(Wait),
     /// It has changed: look again.
     Again,
-}
-
-/// Whether a commit has more than the store takes.
-fn is_too_large(error: &BoxError) -> bool {
-    let error = error.downcast_ref::<CommitError>();
-    matches!(error, Some(CommitError::TooLarge { .. }))
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use control_plane::GoalView;
+use control_plane::{Asks, GoalView};
 use serde_json::json;
 
 use crate::{
@@ -43,6 +43,14 @@ async fn goal_shows_which_assets_are_not_there_and_why() {
     passes(Duration::from_secs(5)).await;
     let view = goal(&running).await;
     assert_eq!(missing(&view), ["b", "c", "d"]);
+    let status = running.handle.status().await.unwrap();
+    assert_eq!(
+        status.goals[&id("dark")],
+        "1 of 4 have flag = true, due 2099-01-01T00:00:00Z"
+    );
+    let explained = running.handle.explain(&id("dark")).await.unwrap();
+    let asks = explained.asks().cloned();
+    assert_eq!(asks, Some(Asks::Goal(view.clone())));
     let why = &view.missing[0].why;
     assert!(
         why.contains("`rollout/dark-mode#1` has it in hand, and waits: "),

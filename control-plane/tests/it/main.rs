@@ -7,6 +7,7 @@ mod bridges;
 mod budget;
 mod builder;
 mod checks_first;
+mod declared;
 mod edits;
 mod explained;
 mod gate;

@@ -10,7 +10,7 @@ use std::{
 use control_plane::{
     Error, RollOutRefused,
     model::{
-        Filter,
+        AssetBuilder, Filter,
         goal::Goal,
         rollout::{RollOut, RolloutPolicy},
         train::Train,
@@ -41,6 +41,8 @@ struct Manifest {
     trains: BTreeMap<String, Train>,
     #[serde(default)]
     goals: BTreeMap<String, Goal>,
+    #[serde(default)]
+    changes: Vec<RollOut>,
 }
 
 #[derive(Deserialize)]
@@ -66,6 +68,7 @@ impl Generator for Model {
             .makes::<RolloutPolicy>()
             .makes::<Train>()
             .makes::<Goal>()
+            .makes::<RollOut>()
     }
 
     fn generate(&self, input: &Input<'_>, out: &mut Drafts) -> Result<(), Problems> {
@@ -87,21 +90,22 @@ impl Generator for Model {
                     out.asset(asset, document.provenance_at(&*written.path))?;
                 }
             }
-            for (name, policy) in manifest.policies {
-                let asset = Asset::builder(AssetId::new(&name)?).payload(&policy)?;
-                out.asset(asset, document.provenance())?;
-            }
-            for (name, train) in manifest.trains {
-                let asset = Asset::builder(AssetId::new(&name)?).payload(&train)?;
-                out.asset(asset, document.provenance())?;
-            }
-            for (name, goal) in manifest.goals {
-                let asset = Asset::builder(AssetId::new(&name)?).payload(&goal)?;
-                out.asset(asset, document.provenance())?;
+            let mut all = Vec::new();
+            all.extend(manifest.policies.iter().map(built));
+            all.extend(manifest.trains.iter().map(built));
+            all.extend(manifest.goals.iter().map(built));
+            let change = |it: &RollOut| built((&format!("rollout/{}", it.name), it));
+            all.extend(manifest.changes.iter().map(change));
+            for asset in all {
+                out.asset(asset?, document.provenance())?;
             }
         }
         Ok(())
     }
+}
+
+fn built<T: Message>((name, payload): (&String, &T)) -> Result<AssetBuilder, Problems> {
+    Ok(Asset::builder(AssetId::new(name)?).payload(payload)?)
 }
 
 pub(crate) const MANIFEST: &str = "# Our services.

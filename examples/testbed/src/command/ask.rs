@@ -83,6 +83,10 @@ fn show_status(standing: &Standing) {
             say(format_args!("rollout    {}", summary(view)));
         }
         say_all(status.groups.iter().flat_map(group));
+        let goals = status.goals.iter();
+        say_all(goals.map(|(goal, how_far)| format!("goal       {goal}: {how_far}")));
+        let undone = status.undone.iter();
+        say_all(undone.map(|(change, why)| format!("waits      {change} does not begin: {why}")));
         say_all(by_name(enforcement));
     }
 }
