@@ -10,7 +10,8 @@ use prodspec_model::{Asset, AssetId, Incarnation, rollout::RolloutPolicy};
 use crate::{
     desk::EditRefused,
     handle::{Error, Handle},
-    roll_out::{RollOutRefused, Sought, by_edits, policy_of, sought, tried},
+    roll_out::{RollOutRefused, by_edits, policy_of, tried},
+    sought::{Sought, sought},
 };
 
 /// Wait before a strategist that has ended is looked for again.

@@ -74,6 +74,7 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
             rollouts: watch::Sender::new(None),
             trains: Notify::new(),
             undone: watch::Sender::default(),
+            templates: self.templates,
         });
         let builder = Enforcer::builder(runtime, partition, store).incarnations(incarnations);
         let steps = self.enforcement.into_iter();

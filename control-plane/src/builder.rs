@@ -7,15 +7,15 @@ use annealing_strategist::{StrategistBuilder, policy::NoStall};
 use control_plane_runtime::{Runtime, TokioRuntime};
 use control_plane_store::{Store, owner::ProcessId};
 use plugin_sdk::{
-    AddonType, AssetType, Blobs, CheckRequest, EditableSource, Generator, Health, HealthRequest,
-    SelectRequest, Selection, SourceOfTruth, Validator, Verdict,
+    AddonType, AssetType, Blobs, CheckRequest, EditTemplate, EditableSource, Generator, Health,
+    HealthRequest, SelectRequest, Selection, SourceOfTruth, Validator, Verdict,
     service::{AllTargets, Checks, Healthy, Proceed, StackService},
 };
 use prodspec_gen::pipeline;
-use prodspec_model::{Message, PartitionId, TypeName, id::InvalidId};
+use prodspec_model::{Message, PartitionId, SourceName, TypeName, id::InvalidId};
 use serde::de::DeserializeOwned;
 
-use crate::{lanes::LanesBuilder, plane::ControlPlane};
+use crate::{lanes::LanesBuilder, plane::ControlPlane, sought::Templates};
 
 /// Number of newest incarnations that are kept by default.
 const KEEP: usize = 100;
@@ -79,6 +79,7 @@ pub struct ControlPlaneBuilder<R = TokioRuntime> {
     pub(crate) strategy: Vec<Strategy<R>>,
     pub(crate) lanes: LanesBuilder<R>,
     pub(crate) no_stall: NoStall,
+    pub(crate) templates: Templates,
 }
 
 impl ControlPlane {
@@ -114,6 +115,7 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
             strategy: Vec::new(),
             lanes: LanesBuilder::default(),
             no_stall: NoStall::standard(),
+            templates: Templates::new(),
         }
     }
 
@@ -209,6 +211,14 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
         self.implied.push(Box::new(implied));
         let (plugin, name) = (plugin.into(), name.clone());
         self.enforcement(|builder| builder.asset_plugin_named(Ok(name), plugin))
+    }
+
+    /// Sets where changes find their fields for targets whose payload is a `T`: in the source with this name, as `template`
+    /// says. Without it they are in the entry that each target is made from.
+    pub fn edit_template<T: Message>(mut self, source: &str, template: impl EditTemplate) -> Self {
+        let template = (SourceName(source.into()), Arc::new(template) as _);
+        self.templates.insert(T::TYPE.into(), template);
+        self
     }
 
     /// Sets the checks that every push has to pass, as a tower stack around `base`. Without this call there are no

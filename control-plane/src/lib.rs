@@ -25,6 +25,7 @@ mod roll_out;
 pub mod rollout;
 mod settled;
 mod shared;
+mod sought;
 mod status;
 mod trains;
 #[cfg(not(feature = "workflows"))]

@@ -12,7 +12,7 @@ use annealing_strategist::{
 use control_plane_runtime::Runtime;
 use control_plane_store::{Batch, BatchId};
 use futures::channel::oneshot;
-use plugin_sdk::{BoxError, By, ChangeId, FieldEdit, FieldPath, Holder, Reading, RolloutId};
+use plugin_sdk::{BoxError, By, ChangeId, FieldEdit, FieldPath, Holder, Problem, RolloutId};
 use prodspec_model::{
     Asset, AssetId, Incarnation, IncarnationNo, SourceName,
     addons::RolloutPolicyRef,
@@ -20,9 +20,10 @@ use prodspec_model::{
 };
 
 use crate::{
-    SourceEdit, desk,
+    SourceEdit,
     follow::declared,
     handle::{Error, Handle},
+    sought::{Sought, sought},
 };
 
 /// A change that has begun.
@@ -92,18 +93,14 @@ pub enum RollOutRefused {
         /// The reason, for the person.
         why: String,
     },
+    /// The edit template of a type does not take the change.
+    #[error("the edit template for `{0}` does not take the change: {1}")]
+    Template(AssetId, Box<Problem>),
     /// The content of a target does not depend on its field.
     #[error(
         "the content of `{0}` does not change by the fields of the change; name fields that its generator reads"
     )]
     Unaffected(AssetId),
-}
-
-/// The fields of the targets, as they are before the change.
-pub(crate) struct Sought {
-    pub(crate) source: SourceName,
-    /// The fields of each target that do not have their values yet.
-    pub(crate) fields: BTreeMap<AssetId, Vec<FieldEdit>>,
 }
 
 impl<R: Runtime> Handle<R> {
@@ -304,42 +301,6 @@ pub(crate) async fn by_edits<R: Runtime>(
     Ok(())
 }
 
-/// Finds the fields of the targets in their source, by where they are made from today.
-pub(crate) async fn sought<R: Runtime>(
-    handle: &Handle<R>,
-    change: &RollOut,
-    targets: &[Asset],
-) -> Result<Sought, Error> {
-    let generation = handle.generation().await?;
-    let mut entries: Vec<(AssetId, SourceName, String, FieldPath)> = Vec::new();
-    for target in targets {
-        let id = target.id();
-        let trace = generation.trace(&id).await;
-        let from = trace.map(|trace| trace.provenance);
-        let from = from.filter(|from| !from.source.is_empty() && !from.document.is_empty());
-        let from = from.ok_or_else(|| RollOutRefused::NoEntry(id.clone()))?;
-        let path = from.path.parse();
-        let path = path.map_err(|_| RollOutRefused::NoEntry(id.clone()))?;
-        let source = SourceName(from.source.as_str().into());
-        if let Some((other, ..)) = entries.first().filter(|(_, at, ..)| *at != source) {
-            return Err(RollOutRefused::TwoSources(other.clone(), id).into());
-        }
-        entries.push((id, source, from.document, path));
-    }
-    let Some((_, source, ..)) = entries.first().cloned() else {
-        return Err(RollOutRefused::NoTarget.into());
-    };
-    let reading = handle.read_source(&source.0).await?;
-    let mut fields: BTreeMap<AssetId, Vec<FieldEdit>> = BTreeMap::new();
-    for (asset, _, document, entry) in entries {
-        let edits = edits_of(change, &reading, (&asset, &document, &entry))?;
-        if !edits.is_empty() {
-            fields.insert(asset, edits);
-        }
-    }
-    Ok(Sought { source, fields })
-}
-
 /// Tries to set all fields. The edit may change the assets `beneath`, too. Returns the edit of all fields, to be reserved, and
 /// the targets.
 pub(crate) async fn tried<R: Runtime>(
@@ -384,52 +345,6 @@ pub(crate) async fn tried<R: Runtime>(
         });
     }
     Ok((edit, targets))
-}
-
-/// The edits that give the fields of a target their values. Fields that have them are left out.
-fn edits_of(
-    change: &RollOut,
-    reading: &Reading,
-    (asset, document, entry): (&AssetId, &str, &FieldPath),
-) -> Result<Vec<FieldEdit>, RollOutRefused> {
-    let mut edits = Vec::new();
-    for (field, to) in &change.set {
-        let refused = |path: &FieldPath, why: &str| RollOutRefused::Field {
-            asset: asset.clone(),
-            path: path.clone(),
-            why: why.to_owned(),
-        };
-        let relative: FieldPath = field.parse().map_err(|error| {
-            RollOutRefused::Malformed(format!("`{field}` is not a field: {error}"))
-        })?;
-        let path = entry.clone().join(&relative);
-        let mut edit = FieldEdit::add(document, path.clone(), to.clone());
-        let ambiguous = |_| {
-            refused(
-                &path,
-                "several items of a list have the name by which it is found",
-            )
-        };
-        edit.was = desk::value(reading, &edit).map_err(ambiguous)?;
-        if edit.was.is_none() {
-            let parent = path
-                .split_last()
-                .map(|(parent, _)| parent)
-                .unwrap_or_default();
-            let above = FieldEdit::add(document, parent, to.clone());
-            let there = desk::value(reading, &above).ok().flatten();
-            if !there.is_some_and(|there| there.is_object()) {
-                return Err(refused(
-                    &path,
-                    "the entry that would have it is not there; add that first",
-                ));
-            }
-        }
-        if edit.was.as_ref() != Some(to) {
-            edits.push(edit);
-        }
-    }
-    Ok(edits)
 }
 
 /// The policy asset of the group of an asset.

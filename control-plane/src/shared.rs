@@ -8,7 +8,7 @@ use prodspec_gen::Pipeline;
 use prodspec_model::{AssetId, PartitionId};
 use tokio::sync::{Notify, watch};
 
-use crate::{desk::Desk, lanes::Lanes};
+use crate::{desk::Desk, lanes::Lanes, sought::Templates};
 
 /// Data that the parts of one control plane share.
 pub(crate) struct Shared<R> {
@@ -31,4 +31,5 @@ pub(crate) struct Shared<R> {
     pub(crate) trains: Notify,
     /// The declared changes that have not begun, with the reasons, as this owner knows them.
     pub(crate) undone: watch::Sender<BTreeMap<AssetId, String>>,
+    pub(crate) templates: Templates,
 }

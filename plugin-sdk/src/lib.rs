@@ -52,7 +52,9 @@ pub use claim::{Claim, Key, Quota, claims};
 pub use diff::{Change, Diff, DiffRequest, Effects, FieldChange, Observed, Transition};
 pub use dispatch::{Class, Dispatch, DispatchPlugin, DispatchRequest};
 pub use document::{Document, FieldPath, Located};
-pub use edit::{ChangeId, EditError, EditableSource, FieldEdit, Holder, Proposal, SourceChange};
+pub use edit::{
+    ChangeId, EditError, EditTemplate, EditableSource, FieldEdit, Holder, Proposal, SourceChange,
+};
 pub use error::{BoxError, with_causes};
 pub use failure::Failure;
 pub use feed::{Enforcement, Feed, FeedItem, Follow};

@@ -21,7 +21,8 @@ use self::api::{change_name, edit_record};
 use crate::{
     follow::{Attempt, InIntent, LOOK, Wait, attempt, declared, later, rests, soon},
     handle::{Error, Handle},
-    roll_out::{newest, sought},
+    roll_out::newest,
+    sought::sought,
 };
 
 impl InIntent<Train> {

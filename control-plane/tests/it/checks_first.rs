@@ -14,7 +14,7 @@ use control_plane::{
 use plugin_sdk::{Claim, Key, Until};
 
 use crate::{
-    roll_out::{MANIFEST, NAMES, WEEK, World, change},
+    by_edits::{MANIFEST, NAMES, WEEK, World, change},
     rollouts::{manifest, of_size, passes, until},
     world::{LONG, Production, Running, Text, ann, id, plane, write},
 };

@@ -9,7 +9,7 @@ use control_plane::{
 };
 
 use crate::{
-    roll_out::{MANIFEST, WEEK, World, change},
+    by_edits::{MANIFEST, WEEK, World, change},
     rollouts::{passes, until},
     world::{LONG, Running, ann, id, write},
 };

@@ -6,7 +6,7 @@ use control_plane::{Asks, GoalView};
 use serde_json::json;
 
 use crate::{
-    roll_out::{MANIFEST, World, dark_mode},
+    by_edits::{MANIFEST, World, dark_mode},
     rollouts::{passes, until},
     world::{LONG, Running, ann, id, write},
 };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use control_plane::{model::Filter, strategist::State};
 
 use crate::{
-    roll_out::{MANIFEST, WEEK, World, change},
+    by_edits::{MANIFEST, WEEK, World, change},
     rollouts::{passes, until},
     world::{ann, id},
 };

@@ -17,7 +17,7 @@ use futures::stream::BoxStream;
 use prodspec_model::{Revision, SourceName};
 
 use crate::{
-    roll_out::{MANIFEST, WEEK, World, change, dark_mode},
+    by_edits::{MANIFEST, WEEK, World, change, dark_mode},
     rollouts::{passes, until},
     world::{LONG, Running, ann, id, write},
 };

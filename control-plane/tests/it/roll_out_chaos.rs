@@ -20,8 +20,8 @@ use prodspec_model::{AssetId, Revision, SourceName};
 use tokio::sync::Mutex;
 
 use crate::{
+    by_edits::{NAMES, WEEK, World, change},
     edits::dying::Dying,
-    roll_out::{NAMES, WEEK, World, change},
     rollouts::passes,
     world::{LONG, Running, ann, id, write},
 };

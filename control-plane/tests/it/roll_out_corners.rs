@@ -13,7 +13,7 @@ use control_plane::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    roll_out::{MANIFEST, NAMES, WEEK, World, change, dark_mode},
+    by_edits::{MANIFEST, NAMES, WEEK, World, change, dark_mode},
     rollouts::{passes, until},
     world::{LONG, Running, ann, id, write},
 };

@@ -16,7 +16,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use crate::{
-    roll_out::{MANIFEST, World},
+    by_edits::{MANIFEST, World},
     rollouts::{passes, until},
     world::{LONG, Running, ann, id, write},
 };

@@ -10,6 +10,7 @@
 mod change;
 mod error;
 mod holder;
+mod template;
 
 use async_trait::async_trait;
 use prodspec_model::Revision;
@@ -18,6 +19,7 @@ pub use self::{
     change::{ChangeId, FieldEdit, InvalidChangeId, SourceChange},
     error::EditError,
     holder::Holder,
+    template::EditTemplate,
 };
 use crate::{
     document::DocumentKey,
