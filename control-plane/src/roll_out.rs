@@ -8,6 +8,7 @@ use std::{
 use annealing_strategist::{
     AskError, Rollout, State,
     change::{self, Known, Planned, PlannedTarget},
+    preview::Schedule,
 };
 use control_plane_runtime::Runtime;
 use control_plane_store::{Batch, BatchId};
@@ -140,27 +141,14 @@ impl<R: Runtime> Handle<R> {
         by: By,
         known: Option<&Known>,
     ) -> Result<RollingOut, Error> {
-        let (number, first) = match known {
-            None => (1, RolloutId(1)),
-            Some(known) => (known.number + 1, RolloutId(known.rollout.id.0 + 1)),
-        };
         let latest = self.latest().await?;
-        let targets = targets(self, change, &latest).await?;
-        let sought = sought(self, change, &targets).await?;
-        let is_set = |id: &AssetId| !sought.fields.contains_key(id);
-        let beside: BTreeSet<AssetId> = targets.iter().map(Asset::id).filter(is_set).collect();
-        let source = sought.source.clone();
-        let holder = Planned::holder_of(&change.name, number).map_err(|error| malformed(&error))?;
-        let (edit, fields) = tried(self, (by.clone(), holder), sought, BTreeSet::new()).await?;
-        let at = (latest.no(), self.shared.runtime.now().wall);
-        let change_by = (change.clone(), by);
-        let planned = Planned::new(change_by, (number, first), at, source, &fields, beside);
-        let planned = planned.map_err(|error| malformed(&error))?;
+        let (planned, edit) = self.planned_change(&latest, change, by, known).await?;
         let batch = planned.batch(&self.shared.partition, known)?;
         let rolling = RollingOut {
             key: planned.key().clone(),
             targets: planned.len(),
         };
+        let number = number_after(known);
         match self.begin((planned, edit, batch)).await {
             Ok(()) => Ok(rolling),
             // The same change may have begun meanwhile.
@@ -169,6 +157,51 @@ impl<R: Runtime> Handle<R> {
                 None => Err(error),
             },
         }
+    }
+
+    /// Tries a change that follows `known`. Returns it with the edit that reserves its fields.
+    async fn planned_change(
+        &self,
+        latest: &Incarnation,
+        change: &RollOut,
+        by: By,
+        known: Option<&Known>,
+    ) -> Result<(Planned, SourceEdit), Error> {
+        let first = known.map_or(1, |known| known.rollout.id.0 + 1);
+        let number = number_after(known);
+        let targets = targets(self, change, latest).await?;
+        let sought = sought(self, change, &targets).await?;
+        let is_set = |id: &AssetId| !sought.fields.contains_key(id);
+        let beside: BTreeSet<AssetId> = targets.iter().map(Asset::id).filter(is_set).collect();
+        let source = sought.source.clone();
+        let holder = Planned::holder_of(&change.name, number).map_err(|error| malformed(&error))?;
+        let (edit, fields) = tried(self, (by.clone(), holder), sought, BTreeSet::new()).await?;
+        let at = (latest.no(), self.shared.runtime.now().wall);
+        let of = (number, RolloutId(first));
+        let planned = Planned::new((change.clone(), by), of, at, source, &fields, beside);
+        let planned = planned.map_err(|error| malformed(&error))?;
+        Ok((planned, edit))
+    }
+
+    /// Returns when each target of a change would move if it began now and all went well. The change is tried as by
+    /// [`roll_out`](Self::roll_out), and nothing is changed. Each target takes `settles_after` from its edit until production
+    /// has it. Other changes, checks and pauses are not played.
+    ///
+    /// # Errors
+    /// As for [`roll_out`](Self::roll_out), or if the policy of the change would never let it end.
+    pub async fn preview_roll_out(
+        &self,
+        change: &RollOut,
+        settles_after: Duration,
+    ) -> Result<Schedule, Error> {
+        let by = By::new("preview", "nothing is changed");
+        let latest = self.latest().await?;
+        let known = newest(self, &change.name).await?;
+        let (planned, _) = self
+            .planned_change(&latest, change, by, known.as_ref())
+            .await?;
+        let strategist = &self.shared.strategist;
+        Ok(strategist.preview(&planned, &latest, settles_after)?)
     }
 
     /// Reserves the fields of a change, and begins it, both or nothing: also if the caller has gone meanwhile.
@@ -216,6 +249,11 @@ impl<R: Runtime> Handle<R> {
             }
         }
     }
+}
+
+/// The number of the next change with a name.
+fn number_after(known: Option<&Known>) -> u64 {
+    known.map_or(1, |known| known.number + 1)
 }
 
 /// The newest change with a name.

@@ -4,7 +4,9 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use annealing_enforcer::Handle as Enforcement;
-use annealing_strategist::{AskError, Command, GroupOutcome, Handle as Rollouts, Rollout, View};
+use annealing_strategist::{
+    AskError, Command, GroupOutcome, Handle as Rollouts, Rollout, View, preview::Schedule,
+};
 use control_plane_runtime::{Runtime, timeout_at};
 use plugin_sdk::{Progress, Wait};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo, addons::RolloutPolicyRef};
@@ -144,6 +146,21 @@ impl<R: Runtime> Handle<R> {
     /// If this process does not own the partition, there is no incarnation yet, or records of rollouts cannot be read.
     pub async fn rollouts(&self) -> Result<Vec<View>, Error> {
         Ok(self.rolling().await?.views().await?)
+    }
+
+    /// Returns when each target of the live rollout of `policy` will move from now on if all goes well, and when the rollout
+    /// will be over. `policy` may be the key of a change, too. Each target takes `settles_after` until production has it. Other
+    /// rollouts, checks and pauses are not played.
+    ///
+    /// # Errors
+    /// If no rollout is live there that goes forward by itself, its policy would never let it end, or this process does not
+    /// own the partition.
+    pub async fn preview_rollout(
+        &self,
+        policy: &AssetId,
+        settles_after: Duration,
+    ) -> Result<Schedule, Error> {
+        Ok(self.rolling().await?.preview(policy, settles_after).await?)
     }
 
     /// Returns the recorded rollouts of the group of `policy`, oldest first.

@@ -265,6 +265,10 @@ impl Planned {
         self.0.targets.is_empty()
     }
 
+    pub(crate) fn stored(&self) -> &Stored {
+        &self.0
+    }
+
     pub(crate) fn into_stored(self) -> Stored {
         self.0
     }

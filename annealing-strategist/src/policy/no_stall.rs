@@ -68,7 +68,7 @@ impl NoStall {
         let (asset, targets) = (view.asset().id(), targets.into());
         let request = SelectRequest::new(RolloutId(0), asset, incarnation(2), targets, START);
         let request = request.policy(policy).from(incarnation(1));
-        match preview::bounded(&*self.0, request, SETTLES, rounds) {
+        match preview::bounded(&*self.0, request.into(), SETTLES, rounds) {
             Ok(_) | Err(Error::TooLong { .. }) => None,
             Err(error) => Some(error),
         }

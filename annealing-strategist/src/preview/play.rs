@@ -1,18 +1,22 @@
 //! Plays a rollout: selects, lets targets settle, and jumps to the next time at which anything can change.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    time::Duration,
+};
 
 use futures::FutureExt;
 use jiff::Timestamp;
-use plugin_sdk::{Health, Progress, SelectRequest, Selection, TargetSelection, Until};
+use plugin_sdk::{Health, Progress, SelectRequest, Selection, Target, TargetSelection, Until};
 use prodspec_model::AssetId;
 
-use super::{Error, Schedule, Stall, Step};
+use super::{Course, Error, Schedule, Stall, Step};
+use crate::kernel::Closure;
 
 /// Maximum virtual time of a preview: four weeks.
 const HORIZON: Duration = Duration::from_secs(4 * 7 * 24 * 60 * 60);
 /// Maximum number of selections in a preview.
-const ROUNDS: usize = 10_000;
+pub(super) const ROUNDS: usize = 10_000;
 
 /// Plays a rollout by `policy`, beginning with `request`, in virtual time. All targets are healthy and settle
 /// `settles_after` their selection. Targets that have drifted settle at once.
@@ -45,21 +49,21 @@ pub fn preview<P>(
 where
     P: TargetSelection + ?Sized,
 {
-    bounded(policy, request, settles_after, ROUNDS)
+    bounded(policy, request.into(), settles_after, ROUNDS)
 }
 
 /// Like [`preview`], with another maximum number of selections.
 pub(crate) fn bounded<P>(
     policy: &P,
-    request: SelectRequest,
+    course: Course,
     settles_after: Duration,
     rounds: usize,
 ) -> Result<Schedule, Error>
 where
     P: TargetSelection + ?Sized,
 {
-    let horizon = after(request.now, HORIZON);
-    let mut play = Play::new(request, settles_after);
+    let horizon = after(course.request.now, HORIZON);
+    let mut play = Play::new(course, settles_after);
     for round in 0..rounds {
         if play.request.now > horizon {
             return Err(play.too_long(round));
@@ -77,6 +81,8 @@ where
 /// The state of a preview.
 struct Play {
     request: SelectRequest,
+    closure: Closure,
+    at_once: BTreeSet<u32>,
     settles_after: Duration,
     /// The places that settle next, with their times, in order.
     under_way: VecDeque<(Timestamp, Vec<u32>)>,
@@ -85,7 +91,12 @@ struct Play {
 }
 
 impl Play {
-    fn new(mut request: SelectRequest, settles_after: Duration) -> Self {
+    fn new(course: Course, settles_after: Duration) -> Self {
+        let Course {
+            mut request,
+            closure,
+            at_once,
+        } = course;
         let now = request.now;
         let mut under_way = VecDeque::new();
         let mut places = Vec::new();
@@ -102,6 +113,8 @@ impl Play {
         Self {
             left: request.targets.census().waiting().len(),
             request,
+            closure,
+            at_once,
             settles_after,
             under_way,
             steps: Vec::new(),
@@ -114,19 +127,26 @@ impl Play {
         answer.ok_or(Error::NotAtOnce)?.map_err(Error::Failed)
     }
 
-    /// Puts the selected targets in flight.
+    /// Puts the selected targets in flight, with those that have to move with them.
     fn take(&mut self, selection: &Selection) -> Result<(), Error> {
-        if selection.now.is_empty() {
+        let targets = &self.request.targets;
+        let waits = |place: u32| {
+            let target = targets.get(place as usize);
+            target.is_some_and(Target::is_waiting)
+        };
+        if let Some(place) = selection.now.iter().find(|place| !waits(**place)) {
+            return Err(Error::Unlawful(*place));
+        }
+        let mut moves = self.closure.close(selection.now.iter().copied());
+        moves.retain(|place| waits(*place));
+        if moves.is_empty() {
             return Ok(());
         }
         let since = self.request.now;
         let targets = &mut self.request.targets;
-        let mut selected = Vec::with_capacity(selection.now.len());
-        for &place in &selection.now {
-            match targets.get(place as usize) {
-                Some(target) if target.is_waiting() => selected.push(target.asset.clone()),
-                _ => return Err(Error::Unlawful(place)),
-            }
+        let mut selected = Vec::with_capacity(moves.len());
+        for &place in &moves {
+            selected.extend(targets.get(place as usize).map(|it| it.asset.clone()));
             targets.set_progress(place as usize, Progress::InFlight { since });
         }
         self.left -= selected.len();
@@ -135,8 +155,15 @@ impl Play {
             stage: selection.stage.clone(),
             selected,
         });
-        let settle = after(since, self.settles_after);
-        self.under_way.push_back((settle, selection.now.clone()));
+        let at_once = |place: &u32| self.at_once.contains(place);
+        let (now, later): (Vec<u32>, Vec<u32>) = moves.into_iter().partition(at_once);
+        if !now.is_empty() {
+            self.under_way.push_front((since, now));
+        }
+        if !later.is_empty() {
+            let settle = after(since, self.settles_after);
+            self.under_way.push_back((settle, later));
+        }
         Ok(())
     }
 

@@ -7,10 +7,10 @@ use plugin_sdk::{
     BoxError, Finding, Follow, Health, Holder, Judgement, Pin, Standing, SyncState,
     port::{SettleEnd, WaitNo},
 };
-use prodspec_model::{Asset, AssetId, snapshot};
+use prodspec_model::{Asset, AssetId, Incarnation, snapshot};
 
 use super::{
-    Input,
+    Input, Strategist,
     changes::{Answer, Change},
     groups::Groups,
     steps::Work,
@@ -18,8 +18,50 @@ use super::{
 use crate::{
     change::{BESIDE, Fields, Intent, Out, PlannedTarget, Stored},
     kernel::{Effects, Event, Kernel, Taken},
+    line::StoppedLine,
     record::State,
 };
+
+/// A change that begins, or continues after a takeover.
+pub(super) struct Begun {
+    intent: Intent,
+    fields: Fields,
+    pub(super) kernel: Kernel,
+    effects: Effects,
+}
+
+impl Begun {
+    /// The change beside the newest incarnation, while the line is as given.
+    ///
+    /// # Errors
+    /// When its stored data cannot be read.
+    pub(super) fn of<R: Runtime>(
+        strategist: &Strategist<R>,
+        (latest, line): (&Incarnation, Option<StoppedLine>),
+        stored: &Stored,
+        first_call: u64,
+    ) -> Result<Self, BoxError> {
+        let now = strategist.runtime.now();
+        let intent = Intent::of(stored, latest)?;
+        let fields = Fields::of(stored, &intent, now.mono, first_call);
+        let mut recovered = intent.recovered(stored);
+        recovered.ties = fields.ties();
+        recovered.line = line;
+        let found = stored.record.change.on.find(latest.snapshot());
+        let found = found.map(|asset| asset.id());
+        let known: BTreeSet<&AssetId> = fields.targets().chain(&stored.record.beside).collect();
+        recovered.expected = found.filter(|id| !known.contains(id)).collect();
+        let mut effects = Effects::default();
+        let (config, types) = (strategist.config.clone(), strategist.types.clone());
+        let kernel = Kernel::recover(now, config, types, recovered, &mut effects);
+        Ok(Self {
+            intent,
+            fields,
+            kernel,
+            effects,
+        })
+    }
+}
 
 impl<R: Runtime> Groups<R> {
     /// Begins a change, or continues it after a takeover.
@@ -30,23 +72,16 @@ impl<R: Runtime> Groups<R> {
         if self.changes.has(&stored.rollout.policy) {
             return Ok(());
         }
-        let now = self.strategist.runtime.now();
-        let intent = Intent::of(stored, &self.latest)?;
-        let fields = Fields::of(stored, &intent, now.mono, self.changes.first_call());
+        let (latest, line) = (&self.latest, self.line.clone());
+        let first_call = self.changes.first_call();
+        let begun = Begun::of(&self.strategist, (latest, line), stored, first_call)?;
+        let Begun {
+            intent,
+            fields,
+            kernel,
+            effects,
+        } = begun;
         let key = stored.rollout.policy.clone();
-        let mut recovered = intent.recovered(stored);
-        recovered.ties = fields.ties();
-        recovered.line = self.line.clone();
-        let found = stored.record.change.on.find(self.latest.snapshot());
-        let found = found.map(|asset| asset.id());
-        let known: BTreeSet<&AssetId> = fields.targets().chain(&stored.record.beside).collect();
-        recovered.expected = found.filter(|id| !known.contains(id)).collect();
-        let mut effects = Effects::default();
-        let (config, types) = (
-            self.strategist.config.clone(),
-            self.strategist.types.clone(),
-        );
-        let kernel = Kernel::recover(now, config, types, recovered, &mut effects);
         let targets = fields.targets().cloned().collect();
         self.changes.follow.push(Follow::Assets(targets));
         let change = Change {

@@ -26,6 +26,7 @@ use crate::{
         Call, Command, Effects, Event, Heads, Kernel, Record, Recovered, Refused, Step, View,
     },
     line::StoppedLine,
+    preview::Course,
     record::{By, Rollout},
 };
 
@@ -235,6 +236,14 @@ impl<R: Runtime> Groups<R> {
             to: self.kernels.get(key)?.rolls_out()?.clone(),
             latest: latest.clone(),
         })
+    }
+
+    /// The live rollout of a group or a change, to play it.
+    pub(super) fn course(&self, key: &AssetId) -> Result<Course, Refused> {
+        let changes = &self.changes.kernels;
+        let kernel = self.kernels.get(key).or_else(|| changes.get(key));
+        let kernel = kernel.ok_or_else(|| unknown(key, &self.kernels))?;
+        kernel.course(self.strategist.runtime.now())
     }
 
     pub(super) fn views(&self) -> Vec<View> {

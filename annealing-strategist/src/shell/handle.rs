@@ -1,6 +1,9 @@
 //! The handle by which operators and programs talk to a running strategist.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use control_plane_runtime::Runtime;
 use control_plane_store::record;
@@ -12,6 +15,7 @@ use crate::{
     change::{Arrivals, Planned, PlannedTarget},
     kernel::{Command, GroupOutcome, Refused, View},
     line::{self, StoppedLine},
+    preview::{self, Schedule},
     record::{By, Rollout},
 };
 
@@ -69,6 +73,9 @@ pub enum AskError {
     /// The command does not fit the state of the rollout.
     #[error(transparent)]
     Refused(#[from] Refused),
+    /// The rollout has no end that can be foreseen.
+    #[error(transparent)]
+    Preview(#[from] preview::Error),
     /// The store cannot be read for this question.
     #[error("the store cannot be read")]
     Store(#[from] control_plane_store::Error),
@@ -108,6 +115,21 @@ impl<R: Runtime> Handle<R> {
     /// When the strategist is not running, or its stored data cannot be read.
     pub async fn views(&self) -> Result<Vec<View>, AskError> {
         self.ask(Input::Views).await
+    }
+
+    /// Returns the course of the live rollout of `policy`, a policy asset or the key of a change, if all goes well from now on:
+    /// which targets move when, and when it is over. Each target takes `settles_after` until production has it. Other rollouts,
+    /// checks and pauses are not played.
+    ///
+    /// # Errors
+    /// When no rollout is live that goes forward by itself, or it cannot be played: see [`preview::Error`].
+    pub async fn preview(
+        &self,
+        policy: &AssetId,
+        settles_after: Duration,
+    ) -> Result<Schedule, AskError> {
+        let course = self.ask(|reply| Input::Course(policy.clone(), reply));
+        self.strategist.play(course.await??, settles_after)
     }
 
     /// Waits until the group of `policy` has come to rest at incarnation `at` or a newer one: no rollout is live, or

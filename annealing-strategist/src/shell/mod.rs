@@ -8,6 +8,7 @@ mod groups;
 mod handle;
 mod kernels;
 mod logged;
+mod playing;
 mod recover;
 mod rehearsal;
 mod steps;
@@ -37,6 +38,7 @@ use crate::{
     change::{self, Arrivals, Planned, PlannedTarget},
     kernel::{Call, Command, Event, Heads, Refused, View},
     line::StoppedLine,
+    preview::Course,
     record::By,
 };
 use calls::{answer, asks_checks};
@@ -52,6 +54,8 @@ pub(crate) enum Input {
     Answered(AssetId, Event),
     Command(AssetId, Command, By, handle::Reply<Result<(), Refused>>),
     Views(handle::Reply<Vec<View>>),
+    /// Asks for the live rollout of a group or a change, to play it.
+    Course(AssetId, handle::Reply<Result<Course, Refused>>),
     Rests(AssetId, IncarnationNo, handle::Reply<waiting::Rests>),
     Referenced(handle::Reply<Vec<IncarnationNo>>),
     /// A change has begun: its records are in the store.
@@ -322,6 +326,7 @@ impl<R: Runtime> Session<R> {
             }
             // The caller may have gone.
             Input::Views(reply) => drop(reply.send(self.groups.views())),
+            Input::Course(key, reply) => drop(reply.send(self.groups.course(&key))),
             Input::Rests(key, at, reply) if self.groups.changes.has(&key) => {
                 self.groups.changes.waiting.add(key, at, reply);
             }

@@ -198,8 +198,12 @@ impl World {
     }
 
     pub(crate) fn of_size(&self, size: u64) -> usize {
+        self.names_of_size(size).len()
+    }
+
+    pub(crate) fn names_of_size(&self, size: u64) -> Vec<&'static str> {
         let of = |name: &&str| self.production.size(name) == Some(size);
-        NAMES.into_iter().filter(of).count()
+        NAMES.into_iter().filter(of).collect()
     }
 
     pub(crate) async fn start(&self) -> Running {

@@ -114,6 +114,8 @@ pub(super) struct Rig {
     pub(super) replies: BTreeMap<u64, Result<(), Refused>>,
     /// The judgement of every health check. An error: the check fails.
     pub(super) health: Result<Judgement, String>,
+    /// The selection stack.
+    pub(super) stack: Arc<dyn TargetSelection>,
     /// The error of every selection. `None`: selections follow the policy.
     pub(super) fails: Option<String>,
     /// Age of the evidence at each health check.
@@ -169,6 +171,7 @@ impl Rig {
             calls: VecDeque::new(),
             replies: BTreeMap::new(),
             health: Ok(Judgement::Healthy),
+            stack: Arc::new(policy::standard()),
             fails: None,
             evidence: Duration::ZERO,
             lag: Some(Duration::from_secs(1)),
@@ -304,7 +307,7 @@ impl Rig {
                 self.selected += 1;
                 let answer = match self.fails.clone() {
                     Some(why) => Err(why),
-                    None => futures::executor::block_on(policy::standard().select(*request))
+                    None => futures::executor::block_on(self.stack.select(*request))
                         .map_err(|error| error.to_string()),
                 };
                 Event::Selected { call, answer }
