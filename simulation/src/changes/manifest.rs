@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use control_plane::{
     model::{
         Asset, AssetId, AssetRef, Filter, Message, addons,
-        rollout::RolloutPolicy,
+        rollout::{RollOut, RolloutPolicy},
         train::{Stage, Train},
     },
     sdk::{Drafts, Generator, GeneratorInfo, Input, Problems, document::Located},
@@ -62,6 +62,8 @@ pub(super) struct Manifest {
     pub(super) policies: BTreeMap<String, RolloutPolicy>,
     #[serde(default)]
     trains: BTreeMap<String, Train>,
+    #[serde(default)]
+    changes: Vec<RollOut>,
 }
 
 /// A service, as it is written.
@@ -87,6 +89,15 @@ impl Manifest {
 pub(super) fn line(name: &str, service: Service, cluster: &str) -> String {
     let Service { version, flag } = service;
     format!("  {name}: {{version: {version}, flag: {flag}, cluster: {cluster}}}\n")
+}
+
+/// The text with a change that is declared in it.
+pub(super) fn declaring(text: &str, change: &RollOut) -> String {
+    let (head, entry) = ("changes:\n", format!("  - {}\n", json(change)));
+    match text.contains(head) {
+        true => text.replace(head, &(head.to_owned() + &entry)),
+        false => format!("{text}{head}{entry}"),
+    }
 }
 
 /// Draws a text: some services, the policies, and perhaps a train of two stages.
@@ -136,7 +147,7 @@ fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("the value can be written as JSON")
 }
 
-/// The generator: an asset for each service, policy and train.
+/// The generator: an asset for each service, policy, train and declared change.
 pub(super) struct Model;
 
 #[async_trait]
@@ -146,6 +157,7 @@ impl Generator for Model {
             .makes::<Service>()
             .makes::<RolloutPolicy>()
             .makes::<Train>()
+            .makes::<RollOut>()
     }
 
     fn generate(&self, input: &Input<'_>, out: &mut Drafts) -> Result<(), Problems> {
@@ -172,6 +184,10 @@ impl Generator for Model {
             for (name, train) in &manifest.trains {
                 let asset = Asset::builder(AssetId::new(name)?).payload(train)?;
                 out.asset(asset, document.provenance())?;
+            }
+            for change in &manifest.changes {
+                let id = AssetId::new(&format!("rollout/{}", change.name))?;
+                out.asset(Asset::builder(id).payload(change)?, document.provenance())?;
             }
         }
         Ok(())

@@ -16,7 +16,7 @@ use control_plane::{
 use serde_json::json;
 
 use super::{
-    manifest::{DOCUMENT, POLICIES, Service, line},
+    manifest::{DOCUMENT, POLICIES, Service, declaring, line},
     page::edited,
     process::{kill, power_cut},
     world::{State as Whole, Wanted, World},
@@ -98,10 +98,11 @@ fn begins(world: &World) {
     let Some(handle) = world.state().handle() else {
         return;
     };
-    let (nth, change) = {
+    let (nth, change, declared) = {
         let mut state = world.state();
         let (now, many) = (world.now(), state.judge.wanted.len());
         let again = state.random.per_mille(200) && many > 0;
+        let declared = !again && state.random.per_mille(250);
         let nth = match again {
             true => state.random.below(many),
             false if state.judge.recent(now) < MOST => {
@@ -113,8 +114,12 @@ fn begins(world: &World) {
         };
         let wanted = &mut state.judge.wanted[nth];
         wanted.requested.push(now);
-        (nth, wanted.change.clone())
+        wanted.declared |= declared;
+        (nth, wanted.change.clone(), declared)
     };
+    if declared {
+        return declares(world, nth, &change);
+    }
     let world = world.clone();
     world.clone().spawn(async move {
         let begun = answer(&world, handle.roll_out(&change, ann())).await;
@@ -130,6 +135,15 @@ fn begins(world: &World) {
             _ => wanted.unsure = true,
         }
     });
+}
+
+/// A person writes a change into the text: it begins by itself, at a time that is not known here.
+fn declares(world: &World, nth: usize, change: &RollOut) {
+    let mut state = world.state();
+    state.judge.wanted[nth].unsure = true;
+    let text = declaring(&state.page.text, change);
+    state.count("declared");
+    state.page.set(text);
 }
 
 #[allow(clippy::expect_used, reason = "the constants are valid ids")]
@@ -369,7 +383,11 @@ async fn have_ended(world: &World, handle: &Plane) -> Result<bool, Error> {
         if state.as_ref().is_some_and(|state| !state.has_ended()) {
             return Ok(false);
         }
-        world.state().judge.wanted[nth].end = state;
+        let wanted = &mut world.state().judge.wanted[nth];
+        wanted.end = state;
+        if wanted.declared && wanted.end.is_none() {
+            return Ok(false);
+        }
     }
     if !train_rests(world, handle).await? || !handle.held_fields().await?.is_empty() {
         return Ok(false);

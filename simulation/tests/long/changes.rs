@@ -21,6 +21,7 @@ fn r101_to_r104_hold_over_many_seeds() {
         "completed",
         "delayed",
         "forward",
+        "declared",
         "joined",
         "kill",
         "offered",

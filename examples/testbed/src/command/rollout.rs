@@ -6,7 +6,7 @@ use std::time::Duration;
 use control_plane::{
     model::AssetId,
     sdk::{Judgement, Progress, Target, Until, Wait},
-    strategist::{Command, Entry, Rollout, State, View},
+    strategist::{Command, Entry, Rollout, State, View, preview::Step},
 };
 use tokio::time::Instant;
 
@@ -60,6 +60,14 @@ pub enum Verb {
         #[command(flatten)]
         which: Which,
     },
+    /// Show when the assets will be updated from now on, if all goes well.
+    Preview {
+        /// Time that each asset takes until it is updated, in seconds.
+        #[arg(long, default_value_t = 5)]
+        takes: u32,
+        #[command(flatten)]
+        which: Which,
+    },
     /// Begin a change.
     Begin(Begin),
     /// Start no more updates. Updates in flight go on, and health is still watched.
@@ -104,6 +112,7 @@ pub(super) async fn rollout(place: &Place, verb: Option<Verb>) -> Result<(), Fai
         None => return status(place, false, false).await,
         Some(Verb::Status { json, once }) => return status(place, json, once).await,
         Some(Verb::Wait { within, which }) => return wait(place, within, which).await,
+        Some(Verb::Preview { takes, which }) => return preview(place, takes, which).await,
         Some(Verb::Begin(begin)) => return tell::tell(place, begin.into()).await,
         Some(Verb::Pause(told)) => (Command::Pause, told),
         Some(Verb::Resume(told)) => (Command::Resume, told),
@@ -122,6 +131,18 @@ async fn wait(place: &Place, within: u64, Which { of }: Which) -> Result<(), Fai
         Some(key) => wait_for_change(place, &key, within).await,
         None => wait_for_end(place, within).await,
     }
+}
+
+async fn preview(place: &Place, takes: u32, Which { of }: Which) -> Result<(), Failure> {
+    let schedule = Control::find(place).await?.preview(of.as_ref(), takes).await?;
+    for Step { at, stage, selected } in &schedule.steps {
+        let names: Vec<&str> = selected.iter().map(AssetId::as_str).collect();
+        let stage = stage.as_ref().map(|stage| format!("  ({stage})"));
+        let stage = stage.unwrap_or_default();
+        say(format_args!("{at:.0}  {}{stage}", names.join(", ")));
+    }
+    say(format_args!("{:.0}  over", schedule.done));
+    Ok(())
 }
 
 async fn wait_for_change(place: &Place, key: &AssetId, within: u64) -> Result<(), Failure> {

@@ -9,7 +9,7 @@ use control_plane::{
     enforcer::Plan,
     model::AssetId,
     prelude::Problems,
-    strategist::{GroupOutcome, Rollout},
+    strategist::{GroupOutcome, Rollout, preview::Schedule},
     workflow::{
         Drained, Ended, Execution, ExecutionId, ExecutionPage, ExecutionQuery, ScheduleState,
         WatchState,
@@ -153,6 +153,17 @@ impl Control {
         let path = format!("change/{}/{key}", within.as_secs());
         self.call_for(within + PATIENCE, Method::GET, &path, Bytes::new())
             .await
+    }
+
+    /// Returns when the targets of a rollout move from now on, if each one takes `takes` seconds: of the change with this key,
+    /// or of the edits of the manifest.
+    ///
+    /// # Errors
+    /// See [`Error`]. [`Error::Refused`] when no such rollout is live that goes forward by itself.
+    pub async fn preview(&self, key: Option<&AssetId>, takes: u32) -> Result<Schedule, Error> {
+        let key = key.map(|key| format!("/{key}")).unwrap_or_default();
+        let path = format!("preview/{takes}{key}");
+        self.call(Method::GET, &path, Bytes::new()).await
     }
 
     /// Returns the trains, with their stages and versions.

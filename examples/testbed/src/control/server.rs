@@ -16,7 +16,7 @@ use control_plane::{
     model::{AssetId, Digest},
     prelude::{Timestamp, YamlFile},
     store::records::Scope,
-    strategist::{GroupOutcome, Rollout},
+    strategist::{GroupOutcome, Rollout, preview::Schedule},
     workflow::ScheduleWord,
 };
 
@@ -52,6 +52,8 @@ impl Server {
             .route("/rollouts", get(rollouts))
             .route("/rolled-out/{within}", get(rolled_out))
             .route("/change/{within}/{*key}", get(change))
+            .route("/preview/{takes}", get(preview))
+            .route("/preview/{takes}/{*key}", get(preview_of))
             .route("/trains", get(trains))
             .route("/plan", get(plan))
             .route("/explain", get(explain_all))
@@ -145,6 +147,23 @@ async fn change(
     let key = AssetId::new(&key).map_err(|error| Refusal::Other(error.to_string()))?;
     let within = Duration::from_secs(within.into());
     Ok(Json(shared.handle.wait_roll_out(&key, within).await?))
+}
+
+/// Answers when the targets of the rollout of the manifest move, if each one takes `takes` seconds.
+async fn preview(State(shared): State<Shared>, Path(takes): Path<u32>) -> Answer<Schedule> {
+    let takes = Duration::from_secs(takes.into());
+    let preview = shared.handle.preview_rollout(&shared.policy, takes);
+    Ok(Json(preview.await?))
+}
+
+/// As [`preview`], of a change.
+async fn preview_of(
+    State(shared): State<Shared>,
+    Path((takes, key)): Path<(u32, String)>,
+) -> Answer<Schedule> {
+    let key = AssetId::new(&key).map_err(|error| Refusal::Other(error.to_string()))?;
+    let takes = Duration::from_secs(takes.into());
+    Ok(Json(shared.handle.preview_rollout(&key, takes).await?))
 }
 
 async fn trains(State(shared): State<Shared>) -> Answer<Vec<TrainView>> {

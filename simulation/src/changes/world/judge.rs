@@ -83,6 +83,8 @@ pub(in crate::changes) struct Wanted {
     pub(in crate::changes) begun: Vec<Instant>,
     /// Whether it may have begun at other times, too.
     pub(in crate::changes) unsure: bool,
+    /// Whether it is in the text, and begins by itself.
+    pub(in crate::changes) declared: bool,
     /// Number of times that people had it tried again.
     pub(in crate::changes) retries: usize,
     /// How its newest rollout has ended. `None`: it has not ended, or never began.
@@ -111,6 +113,7 @@ impl Wanted {
             requested: Vec::new(),
             begun: Vec::new(),
             unsure: false,
+            declared: false,
             retries: 0,
             end: None,
             before: BTreeMap::new(),
