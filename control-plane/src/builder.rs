@@ -15,7 +15,7 @@ use prodspec_gen::pipeline;
 use prodspec_model::{Message, PartitionId, SourceName, TypeName, id::InvalidId};
 use serde::de::DeserializeOwned;
 
-use crate::{lanes::LanesBuilder, plane::ControlPlane, sought::Templates};
+use crate::{lanes::LanesBuilder, plane::ControlPlane, shared::Templates};
 
 /// Number of newest incarnations that are kept by default.
 const KEEP: usize = 100;

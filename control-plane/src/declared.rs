@@ -9,8 +9,9 @@ use prodspec_model::{AssetId, Incarnation, IncarnationNo, rollout::RollOut};
 
 use crate::{
     arrivals::is_final,
-    follow::{Attempt, InIntent, Wait, attempt, later, rests},
+    attempt::{Attempt, Wait, attempt, later, rests},
     handle::{Error, Handle},
+    in_intent::InIntent,
     roll_out::newest,
 };
 
@@ -85,7 +86,7 @@ async fn live<R: Runtime>(handle: &Handle<R>) -> Result<BTreeMap<AssetId, RollOu
     Ok(live)
 }
 
-/// Stops a change whose asset has left intent. What it has moved stays.
+/// Stops a change whose asset has left intent. Its targets stay where they are.
 async fn stop<R: Runtime>(handle: &Handle<R>, key: &AssetId) -> Result<(), Error> {
     let by = By::new(key.as_str(), "it has left intent, or is turned down");
     match handle.tell_rollout(key, Command::Abort, by).await {

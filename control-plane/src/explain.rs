@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     GoalView, TrainView,
+    goals::goal,
     handle::{Error, Handle},
     rollout::{Groups, InRollout},
 };
@@ -43,22 +44,22 @@ pub enum Explained {
         referred_to_by: Vec<AssetId>,
         /// The part that a rollout plays for it. `None` means that no policy governs it.
         rollout: Option<Box<InRollout>>,
-        /// How far that is for which the asset asks. `None`: it asks for nothing.
+        /// How far the goal, the train or the change is. `None`: the asset is none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         asks: Option<Box<Asks>>,
     },
 }
 
-/// What a modelled-only asset asks for, and how far that is.
+/// The state of a goal, a train or a change in intent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Asks {
-    /// It is a goal.
+    /// A goal, with the assets that are missing.
     Goal(GoalView),
-    /// It is a train.
+    /// A train, with its versions and stages.
     Train(TrainView),
-    /// It is a change.
+    /// A change that begins by itself.
     Change {
         /// The newest rollout of the change, in one line. `None`: none has begun.
         rollout: Option<String>,
@@ -76,7 +77,7 @@ impl Explained {
         }
     }
 
-    /// How far that is for which the asset asks. `None` for an asset that asks for nothing but its content.
+    /// How far the goal, the train or the change is. `None`: the asset is none.
     pub fn asks(&self) -> Option<&Asks> {
         match self {
             Self::ModelledOnly { asks, .. } => asks.as_deref(),
@@ -130,23 +131,7 @@ impl<R: Runtime> Handle<R> {
             incarnation: latest.no(),
             referred_to_by: latest.snapshot().referrers(id.as_str()),
             rollout: groups.of(id).map(Box::new),
-            asks: self.asks(asset, groups).await?.map(Box::new),
-        })
-    }
-
-    async fn asks(&self, asset: Asset, groups: &Groups) -> Result<Option<Asks>, Error> {
-        let id = asset.id();
-        Ok(match asset.type_str() {
-            Goal::TYPE => self.goal(&groups.latest, asset).await?.map(Asks::Goal),
-            Train::TYPE => self.trains().of(asset).await?.map(Asks::Train),
-            RollOut::TYPE => {
-                let past = self.past_rollouts(&id).await?;
-                let rollout = past.last().map(|it| format!("{} {}", it.id, it.state));
-                let undone = self.shared.undone.borrow().get(&id).cloned();
-                let waits = undone.into_iter().chain(groups.waits_of(&id)).collect();
-                Some(Asks::Change { rollout, waits })
-            }
-            _ => None,
+            asks: asks(self, asset, groups).await?.map(Box::new),
         })
     }
 
@@ -186,6 +171,26 @@ impl<R: Runtime> Handle<R> {
         }
         Ok(all)
     }
+}
+
+async fn asks<R: Runtime>(
+    handle: &Handle<R>,
+    asset: Asset,
+    groups: &Groups,
+) -> Result<Option<Asks>, Error> {
+    let id = asset.id();
+    Ok(match asset.type_str() {
+        Goal::TYPE => goal(handle, &groups.latest, asset).await?.map(Asks::Goal),
+        Train::TYPE => handle.trains().of(asset).await?.map(Asks::Train),
+        RollOut::TYPE => {
+            let past = handle.past_rollouts(&id).await?;
+            let rollout = past.last().map(|it| format!("{} {}", it.id, it.state));
+            let undone = handle.shared.undone.borrow().get(&id).cloned();
+            let waits = undone.into_iter().chain(groups.waits_of(&id)).collect();
+            Some(Asks::Change { rollout, waits })
+        }
+        _ => None,
+    })
 }
 
 /// Returns the cycles of assets that wait for each other.

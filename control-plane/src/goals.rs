@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    follow::declared,
     handle::{Error, Handle},
+    in_intent::declared,
 };
 
 /// A goal in the incarnation in force, and how far production is.
@@ -73,47 +73,47 @@ impl<R: Runtime> Handle<R> {
     pub async fn goals(&self) -> Result<Vec<GoalView>, Error> {
         let latest = self.latest().await?;
         let goals = latest.snapshot().iter().filter_map(declared).collect();
-        self.progress(&latest, goals).await
+        progress(self, &latest, goals).await
     }
+}
 
-    /// The progress of one goal. `None`: the asset is no goal.
-    pub(crate) async fn goal(
-        &self,
-        latest: &Incarnation,
-        asset: Asset,
-    ) -> Result<Option<GoalView>, Error> {
-        match declared(asset) {
-            Some(goal) => Ok(self.progress(latest, vec![goal]).await?.pop()),
-            None => Ok(None),
-        }
+/// The progress of one goal. `None`: the asset is no goal.
+pub(crate) async fn goal<R: Runtime>(
+    handle: &Handle<R>,
+    latest: &Incarnation,
+    asset: Asset,
+) -> Result<Option<GoalView>, Error> {
+    match declared(asset) {
+        Some(goal) => Ok(progress(handle, latest, vec![goal]).await?.pop()),
+        None => Ok(None),
     }
+}
 
-    async fn progress(
-        &self,
-        latest: &Incarnation,
-        goals: Vec<(AssetId, Goal)>,
-    ) -> Result<Vec<GoalView>, Error> {
-        if goals.is_empty() {
-            return Ok(vec![]);
-        }
-        let mut of_targets = Vec::new();
-        for (_, goal) in &goals {
-            let targets: Vec<Asset> = goal.targets.find(latest.snapshot()).collect();
-            of_targets.push(fields(self, goal, targets).await?);
-        }
-        // After the fields: their values are in the incarnation that is in force now.
-        let look = Look {
-            handle: self,
-            latest: self.latest().await?,
-            views: self.rollouts().await?,
-            held: self.held_fields().await?,
-        };
-        let mut views = Vec::new();
-        for ((asset, goal), fields) in goals.into_iter().zip(of_targets) {
-            views.push(look.view(asset, goal, &fields).await?);
-        }
-        Ok(views)
+async fn progress<R: Runtime>(
+    handle: &Handle<R>,
+    latest: &Incarnation,
+    goals: Vec<(AssetId, Goal)>,
+) -> Result<Vec<GoalView>, Error> {
+    if goals.is_empty() {
+        return Ok(vec![]);
     }
+    let mut of_targets = Vec::new();
+    for (_, goal) in &goals {
+        let targets: Vec<Asset> = goal.targets.find(latest.snapshot()).collect();
+        of_targets.push(fields(handle, goal, targets).await?);
+    }
+    // After the fields: their values are in the incarnation that is in force now.
+    let look = Look {
+        handle,
+        latest: handle.latest().await?,
+        views: handle.rollouts().await?,
+        held: handle.held_fields().await?,
+    };
+    let mut views = Vec::new();
+    for ((asset, goal), fields) in goals.into_iter().zip(of_targets) {
+        views.push(look.view(asset, goal, &fields).await?);
+    }
+    Ok(views)
 }
 
 /// The field of each target, as of the last good run. `None`: it is made from no entry that could have it.

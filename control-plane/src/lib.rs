@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod assembly;
+mod attempt;
 mod builder;
 mod declared;
 mod desk;
@@ -12,6 +13,7 @@ mod follow;
 mod generate;
 mod goals;
 mod handle;
+mod in_intent;
 #[cfg(feature = "workflows")]
 mod lanes;
 mod line;

@@ -22,8 +22,8 @@ use prodspec_model::{
 
 use crate::{
     SourceEdit,
-    follow::declared,
     handle::{Error, Handle},
+    in_intent::declared,
     sought::{Sought, sought},
 };
 

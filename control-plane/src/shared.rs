@@ -4,11 +4,15 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use annealing_strategist::{Handle as Rollouts, Strategist};
 use control_plane_store::{Store, incarnations::Incarnations};
+use plugin_sdk::EditTemplate;
 use prodspec_gen::Pipeline;
-use prodspec_model::{AssetId, PartitionId};
+use prodspec_model::{AssetId, PartitionId, SourceName};
 use tokio::sync::{Notify, watch};
 
-use crate::{desk::Desk, lanes::Lanes, sought::Templates};
+use crate::{desk::Desk, lanes::Lanes};
+
+/// The edit templates by the types of assets, each with the source in which it edits.
+pub(crate) type Templates = BTreeMap<Arc<str>, (SourceName, Arc<dyn EditTemplate>)>;
 
 /// Data that the parts of one control plane share.
 pub(crate) struct Shared<R> {

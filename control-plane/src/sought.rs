@@ -1,21 +1,17 @@
 //! Where the sources have the fields of a change.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use control_plane_runtime::Runtime;
-use plugin_sdk::{AssetView, EditTemplate, FieldEdit, FieldPath, Reading};
+use plugin_sdk::{AssetView, FieldEdit, FieldPath, Reading};
 use prodspec_model::{Asset, AssetId, SourceName, rollout::RollOut};
 
 use serde_json::Value;
 
 use crate::{
-    desk,
+    RollOutRefused, desk,
     handle::{Error, Handle},
-    roll_out::RollOutRefused,
 };
-
-/// The edit templates by the types of assets, each with the source in which it edits.
-pub(crate) type Templates = BTreeMap<Arc<str>, (SourceName, Arc<dyn EditTemplate>)>;
 
 /// The fields of the targets, as they are before the change.
 pub(crate) struct Sought {

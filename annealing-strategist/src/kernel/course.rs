@@ -1,5 +1,7 @@
 //! A live rollout as a preview plays it from now on.
 
+use std::sync::Arc;
+
 use plugin_sdk::Now;
 
 use super::{Kernel, Refused};
@@ -28,9 +30,10 @@ impl Kernel {
         let contents = live.contents();
         let places = (0..).zip(live.targets().all().iter());
         let only = places.filter(|(_, target)| self.is_modelled_only(contents, &target.asset));
+        let closure = live.targets().closure().clone();
         Ok(Course {
             at_once: only.map(|(place, _)| place).collect(),
-            closure: live.targets().closure().clone(),
+            closed: Arc::new(move |places| closure.close(places)),
             request,
         })
     }

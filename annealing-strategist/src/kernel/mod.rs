@@ -52,13 +52,17 @@ pub use event::{Call, Effects, Event, Record, Step};
 pub use join::Joins;
 pub(crate) use join::edited;
 pub use recovered::Recovered;
-pub(crate) use state::closure::Closure;
 pub use view::{Counts, GroupOutcome, View};
 pub use {crate::bug::Bug, crate::group::Heads};
 
 use crate::config::Config;
 use state::{
-    closure::Before, group::Group, live::Live, past::Past, pending::Pending, pins::Pins,
+    closure::{Before, Closure},
+    group::Group,
+    live::Live,
+    past::Past,
+    pending::Pending,
+    pins::Pins,
     quarantine::Quarantine,
 };
 

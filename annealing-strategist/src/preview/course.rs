@@ -1,18 +1,17 @@
-use std::collections::BTreeSet;
+//! Where a preview begins: a rollout at one moment.
+
+use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 use plugin_sdk::{SelectRequest, TargetSelection};
-use std::time::Duration;
 
 use super::{Error, Schedule, play};
-use crate::kernel::Closure;
 
-/// A rollout at one moment, to be played from there on. See
-/// [`Handle::course`](crate::Handle::course).
-#[derive(Debug, Clone)]
+/// A rollout at one moment, to be played from there on. See [`Handle::preview`](crate::Handle::preview).
+#[derive(Clone)]
 pub struct Course {
     pub(crate) request: SelectRequest,
-    /// The targets that move together.
-    pub(crate) closure: Closure,
+    /// Returns the places of the targets that move if those at these places do.
+    pub(crate) closed: Arc<dyn Fn(Vec<u32>) -> Vec<u32> + Send + Sync>,
     /// The places of targets that are settled once they have moved: nothing is pushed for them.
     pub(crate) at_once: BTreeSet<u32>,
 }
@@ -35,8 +34,16 @@ impl From<SelectRequest> for Course {
     fn from(request: SelectRequest) -> Self {
         Self {
             request,
-            closure: Closure::default(),
+            closed: Arc::new(|places| places),
             at_once: BTreeSet::new(),
         }
+    }
+}
+
+impl fmt::Debug for Course {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Course")
+            .field("request", &self.request)
+            .finish_non_exhaustive()
     }
 }

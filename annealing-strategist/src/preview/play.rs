@@ -1,9 +1,6 @@
 //! Plays a rollout: selects, lets targets settle, and jumps to the next time at which anything can change.
 
-use std::{
-    collections::{BTreeSet, VecDeque},
-    time::Duration,
-};
+use std::{collections::VecDeque, time::Duration};
 
 use futures::FutureExt;
 use jiff::Timestamp;
@@ -11,7 +8,6 @@ use plugin_sdk::{Health, Progress, SelectRequest, Selection, Target, TargetSelec
 use prodspec_model::AssetId;
 
 use super::{Course, Error, Schedule, Stall, Step};
-use crate::kernel::Closure;
 
 /// Maximum virtual time of a preview: four weeks.
 const HORIZON: Duration = Duration::from_secs(4 * 7 * 24 * 60 * 60);
@@ -65,7 +61,7 @@ where
     let horizon = after(course.request.now, HORIZON);
     let mut play = Play::new(course, settles_after);
     for round in 0..rounds {
-        if play.request.now > horizon {
+        if play.course.request.now > horizon {
             return Err(play.too_long(round));
         }
         let selection = play.select(policy)?;
@@ -80,9 +76,7 @@ where
 
 /// The state of a preview.
 struct Play {
-    request: SelectRequest,
-    closure: Closure,
-    at_once: BTreeSet<u32>,
+    course: Course,
     settles_after: Duration,
     /// The places that settle next, with their times, in order.
     under_way: VecDeque<(Timestamp, Vec<u32>)>,
@@ -91,12 +85,8 @@ struct Play {
 }
 
 impl Play {
-    fn new(course: Course, settles_after: Duration) -> Self {
-        let Course {
-            mut request,
-            closure,
-            at_once,
-        } = course;
+    fn new(mut course: Course, settles_after: Duration) -> Self {
+        let request = &mut course.request;
         let now = request.now;
         let mut under_way = VecDeque::new();
         let mut places = Vec::new();
@@ -112,9 +102,7 @@ impl Play {
         }
         Self {
             left: request.targets.census().waiting().len(),
-            request,
-            closure,
-            at_once,
+            course,
             settles_after,
             under_way,
             steps: Vec::new(),
@@ -122,14 +110,14 @@ impl Play {
     }
 
     fn select<P: TargetSelection + ?Sized>(&mut self, policy: &P) -> Result<Selection, Error> {
-        self.request.health = Some(Health::healthy(self.request.now));
-        let answer = policy.select(self.request.clone()).now_or_never();
+        self.course.request.health = Some(Health::healthy(self.course.request.now));
+        let answer = policy.select(self.course.request.clone()).now_or_never();
         answer.ok_or(Error::NotAtOnce)?.map_err(Error::Failed)
     }
 
     /// Puts the selected targets in flight, with those that have to move with them.
     fn take(&mut self, selection: &Selection) -> Result<(), Error> {
-        let targets = &self.request.targets;
+        let targets = &self.course.request.targets;
         let waits = |place: u32| {
             let target = targets.get(place as usize);
             target.is_some_and(Target::is_waiting)
@@ -137,13 +125,13 @@ impl Play {
         if let Some(place) = selection.now.iter().find(|place| !waits(**place)) {
             return Err(Error::Unlawful(*place));
         }
-        let mut moves = self.closure.close(selection.now.iter().copied());
+        let mut moves = (self.course.closed)(selection.now.clone());
         moves.retain(|place| waits(*place));
         if moves.is_empty() {
             return Ok(());
         }
-        let since = self.request.now;
-        let targets = &mut self.request.targets;
+        let since = self.course.request.now;
+        let targets = &mut self.course.request.targets;
         let mut selected = Vec::with_capacity(moves.len());
         for &place in &moves {
             selected.extend(targets.get(place as usize).map(|it| it.asset.clone()));
@@ -155,7 +143,7 @@ impl Play {
             stage: selection.stage.clone(),
             selected,
         });
-        let at_once = |place: &u32| self.at_once.contains(place);
+        let at_once = |place: &u32| self.course.at_once.contains(place);
         let (now, later): (Vec<u32>, Vec<u32>) = moves.into_iter().partition(at_once);
         if !now.is_empty() {
             self.under_way.push_front((since, now));
@@ -169,7 +157,7 @@ impl Play {
 
     /// Returns the next time at which anything can change. `None`: nothing changes any more.
     fn next(&self, selection: &Selection) -> Option<Timestamp> {
-        let now = self.request.now;
+        let now = self.course.request.now;
         let times = selection.waits.iter().filter_map(|wait| match wait.until {
             Until::Time(at) => Some(at),
             Until::Healthy { since } => Some(since),
@@ -180,8 +168,8 @@ impl Play {
     }
 
     fn go_to(&mut self, at: Timestamp) {
-        self.request.now = at;
-        let targets = &mut self.request.targets;
+        self.course.request.now = at;
+        let targets = &mut self.course.request.targets;
         while let Some((_, places)) = self.under_way.pop_front_if(|(settle, _)| *settle <= at) {
             for place in places {
                 targets.set_progress(place as usize, Progress::Updated { at });
@@ -191,7 +179,7 @@ impl Play {
 
     /// Returns the schedule or the stall when nothing can change any more.
     fn end(self, selection: Selection) -> Result<Schedule, Error> {
-        let at = self.request.now;
+        let at = self.course.request.now;
         if self.left == 0 && selection.waits.is_empty() {
             return Ok(Schedule {
                 steps: self.steps,
@@ -199,6 +187,7 @@ impl Play {
             });
         }
         let waiting = self
+            .course
             .request
             .targets
             .iter()
@@ -214,7 +203,7 @@ impl Play {
 
     fn too_long(&self, rounds: usize) -> Error {
         Error::TooLong {
-            at: self.request.now,
+            at: self.course.request.now,
             rounds,
             left: self.left,
         }

@@ -16,8 +16,8 @@ use serde_json::Value;
 
 use super::trains;
 use crate::{
-    follow::declared,
     handle::{Error, Handle},
+    in_intent::declared,
 };
 
 /// Maximum number of commits that conflict with those of others, one after the other.

@@ -19,8 +19,9 @@ pub use api::{StageView, TrainView, Trains};
 
 use self::api::{change_name, edit_record};
 use crate::{
-    follow::{Attempt, InIntent, LOOK, Wait, attempt, declared, later, rests, soon},
+    attempt::{Attempt, LOOK, Wait, attempt, later, rests, soon},
     handle::{Error, Handle},
+    in_intent::{InIntent, declared},
     roll_out::newest,
     sought::sought,
 };

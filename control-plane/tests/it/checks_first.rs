@@ -297,7 +297,7 @@ async fn r18_two_changes_of_the_same_targets_do_not_run_the_checks_in_turn() {
     passes(Duration::from_secs(60)).await;
     let before = world.frozen.runs();
     passes(Duration::from_secs(600)).await;
-    // A delay is asked about again after 30 s: four targets of two changes.
+    // A delay counts for 30 s: four targets of two changes.
     let (runs, most) = (world.frozen.runs() - before, 4 * 2 * 21);
     assert!(runs <= most, "{runs} runs of the check, at most {most}");
     assert_eq!(world.text(), MANIFEST);

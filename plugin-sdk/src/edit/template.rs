@@ -1,3 +1,5 @@
+//! Where a source has the fields of a change, for types whose entries do not have them.
+
 use prodspec_model::rollout::RollOut;
 
 use super::FieldEdit;

@@ -26,7 +26,7 @@ pub(in crate::kernel) enum Before {
 
 /// The targets that each target takes along, by place, and the reverse.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Closure {
+pub(in crate::kernel) struct Closure {
     takes: BTreeMap<u32, BTreeSet<u32>>,
     taken_by: BTreeMap<u32, BTreeSet<u32>>,
 }
@@ -132,7 +132,7 @@ impl Closure {
     }
 
     /// Returns `places` and all targets that they take along, in ascending order.
-    pub(crate) fn close(&self, places: impl IntoIterator<Item = u32>) -> Vec<u32> {
+    pub(in crate::kernel) fn close(&self, places: impl IntoIterator<Item = u32>) -> Vec<u32> {
         follow(&self.takes, places)
     }
 

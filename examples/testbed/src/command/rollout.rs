@@ -134,8 +134,16 @@ async fn wait(place: &Place, within: u64, Which { of }: Which) -> Result<(), Fai
 }
 
 async fn preview(place: &Place, takes: u32, Which { of }: Which) -> Result<(), Failure> {
-    let schedule = Control::find(place).await?.preview(of.as_ref(), takes).await?;
-    for Step { at, stage, selected } in &schedule.steps {
+    let schedule = Control::find(place)
+        .await?
+        .preview(of.as_ref(), takes)
+        .await?;
+    for Step {
+        at,
+        stage,
+        selected,
+    } in &schedule.steps
+    {
         let names: Vec<&str> = selected.iter().map(AssetId::as_str).collect();
         let stage = stage.as_ref().map(|stage| format!("  ({stage})"));
         let stage = stage.unwrap_or_default();
