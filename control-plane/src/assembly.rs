@@ -73,6 +73,7 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
             desk: watch::Sender::new(None),
             rollouts: watch::Sender::new(None),
             trains: Notify::new(),
+            goals: watch::Sender::default(),
             undone: watch::Sender::default(),
             templates: self.templates,
         });

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use annealing_strategist::{AskError, Command, State, change};
 use control_plane_runtime::Runtime;
-use plugin_sdk::{AssetView, By, FieldPath, Problems};
+use plugin_sdk::{AssetView, By, FieldPath, Problems, with_causes};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo, rollout::RollOut};
 
 use crate::{
@@ -54,7 +54,12 @@ impl Declared {
             let same = refused.remove(key).filter(|(at, _)| *at == latest.no());
             let waiting = match same {
                 Some((_, why)) => Some(Waits(None, why)),
-                None => begin(handle, key, change).await?,
+                None => match begin(handle, key, change).await {
+                    Err(error @ (Error::NotOwner { .. } | Error::Rollout(_))) => return Err(error),
+                    // Such as a store that fails: the others go on.
+                    Err(error) => Some(Waits(Some(later(handle)), with_causes(&error))),
+                    begun => begun?,
+                },
             };
             let Some(Waits(wait, why)) = waiting else {
                 begun.insert(key.clone(), change.clone());

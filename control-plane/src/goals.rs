@@ -1,6 +1,6 @@
 //! Goals: how far production is, and which assets are not there yet.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use annealing_enforcer::{AskError, AssetStatus};
 use annealing_strategist::{View, change};
@@ -72,8 +72,19 @@ impl<R: Runtime> Handle<R> {
     /// If there is no incarnation yet, the store cannot be read, or this process does not own the partition.
     pub async fn goals(&self) -> Result<Vec<GoalView>, Error> {
         let latest = self.latest().await?;
-        let goals = latest.snapshot().iter().filter_map(declared).collect();
-        progress(self, &latest, goals).await
+        let goals = latest.snapshot().iter().filter_map(declared);
+        progress(self, &latest, goals.collect()).await
+    }
+
+    /// The goals that this owner knows, each with its progress in one line. Reads no other asset of intent than their targets.
+    pub(crate) async fn goals_in_lines(&self) -> Result<BTreeMap<AssetId, String>, Error> {
+        let goals = self.shared.goals.borrow().clone();
+        let latest = self.latest().await?;
+        let views = progress(self, &latest, goals.into_iter().collect()).await?;
+        Ok(views
+            .into_iter()
+            .map(|it| (it.asset.clone(), it.to_string()))
+            .collect())
     }
 }
 
@@ -89,6 +100,7 @@ pub(crate) async fn goal<R: Runtime>(
     }
 }
 
+/// The progress of some goals of an incarnation.
 async fn progress<R: Runtime>(
     handle: &Handle<R>,
     latest: &Incarnation,

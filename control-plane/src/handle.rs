@@ -193,8 +193,7 @@ impl<R: Runtime> Handle<R> {
             // If the strategist does not answer, the enforcer's count of assets behind their intent covers all groups.
             let views = self.rollouts().await.unwrap_or_default();
             status.groups = views.iter().filter_map(GroupStatus::of).collect();
-            let goals = self.goals().await.unwrap_or_default().into_iter();
-            status.goals = goals.map(|it| (it.asset.clone(), it.to_string())).collect();
+            status.goals = self.goals_in_lines().await.unwrap_or_default();
         }
         status.intended = AsIntended::of(&status);
         Ok(status)

@@ -6,7 +6,7 @@ use annealing_strategist::{Handle as Rollouts, Strategist};
 use control_plane_store::{Store, incarnations::Incarnations};
 use plugin_sdk::EditTemplate;
 use prodspec_gen::Pipeline;
-use prodspec_model::{AssetId, PartitionId, SourceName};
+use prodspec_model::{AssetId, PartitionId, SourceName, goal::Goal};
 use tokio::sync::{Notify, watch};
 
 use crate::{desk::Desk, lanes::Lanes};
@@ -33,6 +33,8 @@ pub(crate) struct Shared<R> {
     pub(crate) rollouts: watch::Sender<Option<Rollouts<R>>>,
     /// Wakes the task of the trains after a command.
     pub(crate) trains: Notify,
+    /// The goals in intent, as this owner knows them.
+    pub(crate) goals: watch::Sender<BTreeMap<AssetId, Goal>>,
     /// The declared changes that have not begun, with the reasons, as this owner knows them.
     pub(crate) undone: watch::Sender<BTreeMap<AssetId, String>>,
     pub(crate) templates: Templates,

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use control_plane_runtime::Runtime;
 use plugin_sdk::{AssetView, FieldEdit, FieldPath, Reading};
 use prodspec_model::{Asset, AssetId, SourceName, rollout::RollOut};
-
 use serde_json::Value;
 
 use crate::{

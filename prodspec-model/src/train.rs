@@ -12,7 +12,8 @@ use crate::{filter::Filter, id::AssetId, message::Message, reference::AssetRef};
 /// found good.
 ///
 /// A train is the payload of a modelled-only asset, and is edited like any other asset. An edit takes hold at the next
-/// version that enters a stage. If the asset is removed, nothing enters a stage any more, and nothing is taken back.
+/// version that enters a stage. If the asset is removed or turned down, nothing enters a stage any more, and nothing
+/// is taken back.
 ///
 /// ```
 /// use prodspec_model::{AssetId, Filter, train::{Stage, Train}};
