@@ -2,3 +2,4 @@
 //! [`HealthValidator`](plugin_sdk::HealthValidator).
 
 pub mod absolute;
+pub mod statistics;
