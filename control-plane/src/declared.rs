@@ -141,9 +141,13 @@ pub(crate) fn valid(change: &RollOut, view: &AssetView<'_>, problems: &mut Probl
     let mut says = |field: &str, why: String| {
         problems.push(view.problem(why).field(format!("payload.{field}")));
     };
-    if change::key_of(&change.name).ok() != Some(view.asset().id()) {
-        let why = "must be the end of the id of the asset, which is `rollout/<name>`";
-        says("name", why.to_owned());
+    match change::requested_key(&change.name) {
+        Err(error) => says("name", error.to_string()),
+        Ok(key) if key != view.asset().id() => {
+            let why = "must be the end of the id of the asset, which is `rollout/<name>`";
+            says("name", why.to_owned());
+        }
+        Ok(_) => {}
     }
     if change.set.is_empty() {
         says("set", "must set at least one field".to_owned());

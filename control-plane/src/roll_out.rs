@@ -116,8 +116,8 @@ impl<R: Runtime> Handle<R> {
     /// [`RollOutRefused`] or [`EditRefused`](crate::EditRefused) with the first reason found: nothing was changed. If this process does not own the
     /// partition.
     pub async fn roll_out(&self, change: &RollOut, by: By) -> Result<RollingOut, Error> {
+        let key = change::requested_key(&change.name).map_err(|error| malformed(&error))?;
         let known = newest(self, &change.name).await?;
-        let key = change::key_of(&change.name).map_err(|error| malformed(&error))?;
         let asset = self.latest().await?.asset(&key);
         let is_other = |(_, declared): (_, RollOut)| declared != *change;
         if asset.and_then(declared).is_some_and(is_other) {
@@ -194,6 +194,7 @@ impl<R: Runtime> Handle<R> {
         change: &RollOut,
         settles_after: Duration,
     ) -> Result<Schedule, Error> {
+        change::requested_key(&change.name).map_err(|error| malformed(&error))?;
         let by = By::new("preview", "nothing is changed");
         let latest = self.latest().await?;
         let known = newest(self, &change.name).await?;

@@ -11,7 +11,7 @@ mod standings;
 mod tests;
 mod unit;
 
-pub use record::{Arrivals, Known, Planned, PlannedTarget, key_of, name_of};
+pub use record::{Arrivals, Known, Planned, PlannedTarget, key_of, name_of, requested_key};
 
 pub(crate) use fields::{Call, Fields, Out};
 pub(crate) use intent::Intent;

@@ -15,6 +15,9 @@ use crate::record::{Quarantined, Rollout, State, TargetRecord, name};
 /// into the store. Others are found again.
 pub(crate) const BESIDE: usize = 2000;
 
+/// Maximum length of the name of a change that is requested, in bytes.
+const NAME: usize = 60;
+
 /// The beginning of the keys of changes.
 const KEYS: &str = "rollout/";
 
@@ -24,6 +27,22 @@ const KEYS: &str = "rollout/";
 /// When the name is not one of a change.
 pub fn key_of(name: &str) -> Result<AssetId, BoxError> {
     Ok(AssetId::new(&format!("{KEYS}{name}"))?)
+}
+
+/// The key of a change that a person or an asset requests: 1 to 60 letters, digits, hyphens, dots and underscores. Names with
+/// other characters are those of stages of trains.
+///
+/// # Errors
+/// When the name is not one.
+pub fn requested_key(name: &str) -> Result<AssetId, BoxError> {
+    let is_known = |it: char| it.is_ascii_alphanumeric() || "-._".contains(it);
+    if name.is_empty() || name.len() > NAME || !name.chars().all(is_known) {
+        let why = format!(
+            "`{name}` is not the name of a change: use 1 to {NAME} letters, digits, hyphens, dots and underscores"
+        );
+        return Err(why.into());
+    }
+    key_of(name)
 }
 
 /// Whether this is the key of a change, and not a policy asset.

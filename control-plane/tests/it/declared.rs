@@ -204,9 +204,14 @@ async fn r101_declared_change_that_is_malformed_is_not_sealed() {
         ),
         ("set: {flag: true}", "set: {'a b[': 1}", "is no field"),
         ("policy: {$asset: slowly}", "policy: {$asset: none}", "none"),
+        (
+            "name: dark-mode",
+            "name: train/canary",
+            "`train/canary` is not the name of a change",
+        ),
     ];
     for (from, to, why) in bad {
-        write(world.dir.path(), &declaring(&flag("").replace(from, to)));
+        write(world.dir.path(), &declaring(&flag("")).replace(from, to));
         let refused = running.handle.dry_run(&[]).await.unwrap_err().to_string();
         assert!(refused.contains(why), "{refused}");
     }

@@ -226,6 +226,10 @@ async fn r101_change_that_cannot_be_made_is_refused_before_the_first_edit() {
             "no asset matches",
         ),
         (change("x y", "slowly").set("flag", true), "x y"),
+        (
+            change("train/canary", "slowly").set("flag", true),
+            "is not the name of a change",
+        ),
         (change("x", "slowly").set("deep.flag", true), "is not there"),
         (change("x", "slowly").set("color", "red"), "does not change"),
         (
