@@ -198,9 +198,8 @@ impl<R: Runtime> Handle<R> {
         let by = By::new("preview", "nothing is changed");
         let latest = self.latest().await?;
         let known = newest(self, &change.name).await?;
-        let (planned, _) = self
-            .planned_change(&latest, change, by, known.as_ref())
-            .await?;
+        let planned = self.planned_change(&latest, change, by, known.as_ref());
+        let (planned, _) = planned.await?;
         let strategist = &self.shared.strategist;
         Ok(strategist.preview(&planned, &latest, settles_after)?)
     }
