@@ -9,17 +9,15 @@ use prodspec_model::{Asset, AssetId, Message, addons::Turndown};
 use super::{
     Kernel,
     state::{
-        closure::{Before, declared},
-        live::Live,
+        closure::Before,
+        neighbours::{Neighbours, Presence},
     },
 };
-use crate::{
-    group::{members, policy_of},
-    policy::target_of,
-};
+use crate::group::policy_of;
 
 impl Kernel {
-    pub(super) fn health_request(&self, now: Now) -> Option<HealthRequest> {
+    pub(super) fn health_request(&mut self, now: Now) -> Option<HealthRequest> {
+        let neighbours = self.neighbours().into_iter();
         let live = self.live.as_ref()?;
         let (mut updated, mut under_way) = (Vec::new(), Vec::new());
         let (mut last_settled, mut first_moved) = (None, None);
@@ -35,13 +33,11 @@ impl Kernel {
                     (&mut under_way, since)
                 }
             };
-            let new = || live.contents().asset(&target.asset);
-            if row.is_some() && new().is_some_and(|new| self.serves(&new)) {
+            if row.is_some() && !target.silent {
                 role.push(self.watched(now, &target.asset, since));
             }
         }
         let since = last_settled.or(first_moved)?;
-        let neighbours = self.neighbours(live).into_iter();
         let decisive = live.selecting.decisive();
         let decisive = decisive.filter_map(|place| live.targets().get(place));
         let decisive: BTreeSet<&AssetId> = decisive.map(|target| &target.asset).collect();
@@ -76,63 +72,58 @@ impl Kernel {
         !self.types.is_modelled_only(asset.type_str()) && !asset.has_addon(Turndown::TYPE)
     }
 
-    /// Returns the assets that the updated targets may affect: the group's other assets in the same failure domains,
-    /// and assets tied to the updated targets by an edge. Assets that are not in production yet are left out.
-    fn neighbours(&self, live: &Live) -> Vec<AssetId> {
-        let moved = |id: &AssetId| {
-            let target = live.targets().place(id);
-            let target = target.and_then(|place| live.targets().get(place));
-            target.is_some_and(|target| !target.is_waiting())
+    /// Returns the assets that the moved targets can hurt. Assets that are not in production yet are left out.
+    fn neighbours(&mut self) -> Vec<AssetId> {
+        let kept = self
+            .live
+            .as_mut()
+            .map(|live| std::mem::take(&mut live.neighbours));
+        let mut kept = kept.unwrap_or_default();
+        let found = self.hurt(&mut kept);
+        debug_assert_eq!(found, self.hurt(&mut Neighbours::default()));
+        if let Some(live) = &mut self.live {
+            live.neighbours = kept;
+        }
+        found
+    }
+
+    fn hurt(&self, neighbours: &mut Neighbours) -> Vec<AssetId> {
+        let Some(live) = &self.live else {
+            return Vec::new();
         };
-        let hurt = || {
-            live.targets()
-                .all()
-                .iter()
-                .filter(|target| !target.is_waiting())
-        };
-        let domains = hurt().flat_map(|target| target.domains.iter());
-        let domains: BTreeSet<_> = domains.collect();
-        let everywhere = hurt().any(|target| target.domains.is_empty());
-        let near = |id: &AssetId| {
-            let target = live.contents().asset(id).map(|asset| target_of(&asset));
-            target.is_some_and(|target| target.domains.iter().any(|of| domains.contains(of)))
-        };
-        let mut members = members(self.group.policy(), live.contents());
-        members.retain(|id| everywhere || near(id));
-        let tied = hurt().flat_map(|target| {
-            let edges = declared(live.contents().asset(&target.asset).as_ref());
-            let consumers = live.contents().snapshot().referrers(target.asset.as_str());
-            edges
-                .into_iter()
-                .map(|edge| edge.provider.id)
-                .chain(consumers)
-        });
-        let all: BTreeSet<AssetId> = tied.chain(members).collect();
-        let hurt =
-            |id: &AssetId| !moved(id) && id != self.group.policy() && self.is_there(live, id);
-        all.into_iter().filter(hurt).collect()
+        let targets = live.targets().all();
+        neighbours.follow(live.contents(), &self.group, targets);
+        neighbours.hurt(&self.pins, |id| self.presence(id))
     }
 
     /// Whether an asset that the rollout has not moved is in production and has signals.
-    fn is_there(&self, live: &Live, asset: &AssetId) -> bool {
+    fn presence(&self, asset: &AssetId) -> Presence {
         let newest = self.group.latest().asset(asset);
-        let at = match newest.as_ref().and_then(policy_of) {
-            _ if self.governs(self.group.latest(), asset) => {
-                return match self.before(asset) {
-                    Before::Asset(asset) => self.serves(&asset),
-                    Before::Nothing => false,
-                    Before::Unknown => live
-                        .contents()
-                        .asset(asset)
-                        .is_none_or(|it| self.serves(&it)),
-                };
+        let named = newest.as_ref().and_then(policy_of);
+        let ours = named.as_ref() == Some(self.group.policy());
+        let serves = |there: Option<Asset>| there.is_some_and(|it| self.serves(&it));
+        let serves = match named {
+            _ if asset == self.group.policy() => false,
+            _ if self.governs(self.group.latest(), asset) => match self.before(asset) {
+                Before::Asset(there) => self.serves(&there),
+                Before::Nothing => false,
+                Before::Unknown => {
+                    let new = self
+                        .live
+                        .as_ref()
+                        .and_then(|live| live.contents().asset(asset));
+                    new.is_none_or(|it| self.serves(&it))
+                }
+            },
+            Some(other) => {
+                let head = self.group.head_of(&other);
+                serves(head.and_then(|head| head.asset(asset)))
             }
-            Some(other) => self
-                .group
-                .head_of(&other)
-                .and_then(|head| head.asset(asset)),
-            None => newest,
+            None => serves(newest),
         };
-        at.is_some_and(|it| self.serves(&it))
+        Presence {
+            serves,
+            by_heads: !ours,
+        }
     }
 }

@@ -309,7 +309,9 @@ impl Rolling {
         Err("half of the targets are not updated in time".into())
     }
 
+    /// Looks at health while the rollout is paused, so that no target moves.
     fn look(&mut self) -> Result<(), Error> {
+        self.command(Command::Pause);
         for _ in 0..LOOKS {
             self.turn()?;
         }
@@ -317,13 +319,7 @@ impl Rolling {
     }
 
     fn back(&mut self) -> Result<(), Error> {
-        let by = By::new("benches", "measure");
-        let command = Command::RollBack;
-        self.step(Event::Command {
-            command,
-            by,
-            reply: 1,
-        });
+        self.command(Command::RollBack);
         for _ in 0..10_000 {
             let ended = |rollout: &Rollout| rollout.ended_at.is_some();
             if self.rollout.as_ref().is_some_and(ended) {
@@ -333,6 +329,12 @@ impl Rolling {
             self.turn()?;
         }
         Err("the rollback does not end".into())
+    }
+
+    fn command(&mut self, command: Command) {
+        let by = By::new("benches", "measure");
+        let reply = 1;
+        self.step(Event::Command { command, by, reply });
     }
 
     /// The stored data, as a new owner reads it.

@@ -137,6 +137,10 @@ impl Asset {
 
     /// The addon of the named type as canonical JSON. `None`: the asset has no such addon.
     pub fn addon_json(&self, type_name: &str) -> Option<&str> {
+        // Most assets lack most addons. Names need no escapes, so the text of those that have one contains it.
+        if !self.0.addons().contains(type_name) {
+            return None;
+        }
         self.addons()
             .find(|(name, _)| *name == type_name)
             .map(|(_, json)| json)

@@ -123,6 +123,11 @@ impl Group {
         self.head = Some(head);
     }
 
+    /// Returns the heads of all groups.
+    pub(in crate::kernel) fn heads(&self) -> &Heads {
+        &self.heads
+    }
+
     /// Takes in the heads of all groups.
     pub(in crate::kernel) fn hear(&mut self, heads: Heads) {
         self.heads = heads;

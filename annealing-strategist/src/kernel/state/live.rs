@@ -9,7 +9,9 @@ use jiff::Timestamp;
 use plugin_sdk::{Direction, Health, Mono, Progress, RolloutId, Target};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
-use super::{judging::Judging, selecting::Selecting, targets::Targets, watch::Watch};
+use super::{
+    judging::Judging, neighbours::Neighbours, selecting::Selecting, targets::Targets, watch::Watch,
+};
 use crate::{
     kernel::event::Record,
     record::{By, Lasting, Rollout, State, TargetRecord},
@@ -42,6 +44,8 @@ pub(in crate::kernel) struct Live {
     emergency: bool,
     pub(in crate::kernel) selecting: Selecting,
     pub(in crate::kernel) judging: Judging,
+    /// Those of `contents`.
+    pub(in crate::kernel) neighbours: Neighbours,
     pub(in crate::kernel) watch: Watch,
 }
 
@@ -69,6 +73,7 @@ impl Live {
             emergency: false,
             selecting: Selecting::new(),
             judging: Judging::default(),
+            neighbours: Neighbours::default(),
         }
     }
 
@@ -310,6 +315,15 @@ impl Live {
     pub(in crate::kernel) fn set_progress(&mut self, place: usize, progress: Progress) {
         if self.targets.set_progress(place, progress) {
             self.got_on(progress);
+            self.note_move(place);
+        }
+    }
+
+    /// Notes whether a target has moved at the assets that it can hurt.
+    fn note_move(&mut self, place: usize) {
+        if let Some(target) = self.targets.get(place) {
+            let moved = !target.is_waiting();
+            self.neighbours.moved(&self.contents, &target.asset, moved);
         }
     }
 
@@ -329,7 +343,9 @@ impl Live {
         at: Timestamp,
     ) -> Option<TargetRecord> {
         self.got_on(Progress::Updated { at });
-        self.targets.settle(place, at, self.watch.watched(at))
+        let row = self.targets.settle(place, at, self.watch.watched(at));
+        self.note_move(place);
+        row
     }
 
     /// Resets the stall deadline: a move or a settling is progress.
@@ -368,6 +384,7 @@ impl Live {
     /// asset.
     pub(in crate::kernel) fn leave_behind(&mut self, place: usize) -> AssetId {
         let asset = self.targets.remove(place).asset;
+        self.neighbours.moved(&self.contents, &asset, false);
         self.selecting.forget();
         self.left_out.push(asset.clone());
         self.left_out.sort();
@@ -382,7 +399,13 @@ impl Live {
     ) {
         self.from = self.from.as_ref().map(before);
         self.to = after(&self.to);
-        self.contents = self.to.clone();
+        self.get(self.to.clone());
+    }
+
+    /// Replaces the contents that the targets get.
+    fn get(&mut self, contents: Incarnation) {
+        self.contents = contents;
+        self.neighbours = Neighbours::default();
     }
 
     /// Replaces the contents that the targets get, and targets: removes `gone`, and adds or replaces `targets`, on the way
@@ -393,7 +416,7 @@ impl Live {
         gone: &[AssetId],
         targets: Vec<Target>,
     ) {
-        self.contents = contents;
+        self.get(contents);
         for asset in targets.iter().map(|target| &target.asset).chain(gone) {
             if let Some(place) = self.targets.place(asset) {
                 self.targets.remove(place);

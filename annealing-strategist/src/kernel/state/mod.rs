@@ -6,6 +6,7 @@ pub(super) mod group;
 pub(super) mod judging;
 pub(super) mod live;
 mod moving;
+pub(super) mod neighbours;
 pub(super) mod past;
 pub(super) mod pending;
 pub(super) mod pins;

@@ -196,14 +196,16 @@ impl Targets {
 
     /// During a rollback: the places of waiting targets that were in flight or drifted on the way forward.
     pub(in crate::kernel) fn unsettled(&self) -> Vec<u32> {
-        let back = self.back.iter().flat_map(|back| back.targets().iter());
-        let unsettled = |target: &Target| {
-            let place = self.place(&target.asset);
-            let forward = place.and_then(|place| self.all.get(place));
-            target.is_waiting() && forward.is_some_and(Target::is_under_way)
+        let Some(back) = &self.back else {
+            return Vec::new();
         };
-        let places = (0..).zip(back).filter(|(_, target)| unsettled(target));
-        places.map(|(place, _)| place).collect()
+        let under_way = self.all.iter().enumerate();
+        let under_way = under_way.filter(|(_, target)| target.is_under_way());
+        let places = under_way.filter_map(|(forward, _)| back.place(forward));
+        let waits = |at: &usize| back.targets().get(*at).is_some_and(Target::is_waiting);
+        let mut places: Vec<u32> = places.filter(waits).map(|at| at as u32).collect();
+        places.sort_unstable();
+        places
     }
 
     /// Returns the target `asset` on the way back. `None`: it does not go back.

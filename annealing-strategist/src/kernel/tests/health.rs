@@ -1,8 +1,8 @@
 //! R21: which verdicts pass a gate, and what is asked for a verdict.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-use plugin_sdk::{HealthRequest, Judgement, Wait, Watched};
+use plugin_sdk::{GroupHead, HealthRequest, Judgement, Pin, Standing, SyncState, Wait, Watched};
 use prodspec_model::{
     Asset, AssetRef,
     addons::{DependsOn, Edge, Need, RolloutPolicyRef, Turndown},
@@ -227,14 +227,20 @@ fn names(watched: &[Watched]) -> Vec<&str> {
 
 /// Returns the next request for a verdict.
 fn next_question(rig: &mut Rig) -> HealthRequest {
-    let due = rig.kernel.next_wake().unwrap();
-    rig.to(due);
-    rig.step(Event::Tick);
-    let asked = rig.calls.iter().find_map(|call| match call {
-        Call::Judge(_, request) => Some((**request).clone()),
-        Call::Select(..) => None,
-    });
-    asked.unwrap()
+    for _ in 0..100 {
+        let due = rig.kernel.next_wake().unwrap();
+        rig.to(due);
+        rig.step(Event::Tick);
+        let asked = rig.calls.iter().find_map(|call| match call {
+            Call::Judge(_, request) => Some((**request).clone()),
+            Call::Select(..) => None,
+        });
+        if let Some(asked) = asked {
+            return asked;
+        }
+        rig.run();
+    }
+    panic!("no verdict is asked for");
 }
 
 #[test]
@@ -247,21 +253,22 @@ pub(super) fn r21_health_is_checked_for_updated_targets_and_neighbours() {
     assert!(request.began.is_some_and(|began| began < rig.now.wall));
 }
 
+fn turned_down(policy: Option<&str>, name: &str, size: u64) -> Asset {
+    let asset = of_group(policy, name, size).addon(&Turndown {
+        reason: "a test".into(),
+        approved_by: "me".into(),
+    });
+    asset.unwrap().build().unwrap()
+}
+
 #[test]
 fn r21_assets_without_signals_are_not_checked() {
-    let turned_down = |name, size| {
-        let asset = of_group(Some(P), name, size).addon(&Turndown {
-            reason: "a test".into(),
-            approved_by: "me".into(),
-        });
-        asset.unwrap().build().unwrap()
-    };
     let assets = vec![thing("eu/a", 1), thing("eu/b", 1), thing("eu/d", 1)];
     let mut rig = Rig::settled(canary(), assets);
     rig.lag = None;
     // `c` is new: it is not in production yet, so it cannot be affected.
     let assets = vec![thing("eu/a", 2), thing("eu/b", 2), thing("eu/c", 2)];
-    rig.put([assets, vec![turned_down("eu/d", 2)]].concat());
+    rig.put([assets, vec![turned_down(Some(P), "eu/d", 2)]].concat());
     rig.run();
     rig.settle("eu/a");
     let request = next_question(&mut rig);
@@ -286,16 +293,42 @@ fn r21_neighbours_outside_the_group_are_checked_where_they_are() {
         asset.unwrap().build().unwrap()
     };
     let free = |size| of_group(None, "free", size).build().unwrap();
-    let theirs = of_group(Some("policy/q"), "theirs", 1).build().unwrap();
+    let theirs = || of_group(Some("policy/q"), "theirs", 1).build().unwrap();
     let mut rig = Rig::settled(canary(), vec![thing("a", 1)]);
     rig.lag = None;
     // `free` came after the group's head; the group of `theirs` has completed no rollout yet.
-    rig.put(vec![free(1), theirs]);
+    rig.put(vec![free(1), theirs()]);
     rig.run();
     rig.put(vec![needs("a", 2, "free")]);
     rig.run();
     rig.settle("a");
-    assert_eq!(names(&next_question(&mut rig).neighbours), ["free"]);
+    let asks = |rig: &mut Rig| {
+        let request = next_question(rig);
+        rig.run();
+        let all = request.neighbours.iter();
+        all.map(|it| it.asset.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(asks(&mut rig), ["free"]);
+    // What was found at one check is looked at again at the next.
+    let head = GroupHead::At(rig.plane.latest.clone());
+    let heads = BTreeMap::from([(id("policy/q"), head)]);
+    rig.step(Event::Heads(heads.into()));
+    assert_eq!(asks(&mut rig), ["free", "theirs"]);
+    rig.put(vec![turned_down(None, "free", 2)]);
+    rig.run();
+    assert_eq!(asks(&mut rig), ["theirs"]);
+}
+
+#[test]
+fn r21_neighbour_that_is_pinned_meanwhile_is_checked_where_it_is() {
+    let mut rig = Rig::begun(canary(), &["eu/a", "eu/b"]);
+    rig.settle("eu/a");
+    assert_eq!(names(&next_question(&mut rig).neighbours), ["eu/b"]);
+    rig.run();
+    let since = rig.now.wall;
+    let standing = Standing::at(Pin::NotYet, None, SyncState::InSync { since });
+    rig.step(Event::Standings(vec![(id("eu/b"), standing)]));
+    assert_eq!(next_question(&mut rig).neighbours, []);
 }
 
 /// What the failed rollout broke is older than the first move of the rollout that fixes it.
