@@ -272,19 +272,7 @@ impl Live {
 
     /// R21: notes whether the rollout is idle. Returns whether it has been idle for `deadline`, once each time.
     pub(in crate::kernel) fn note_idle(&mut self, is_idle: bool, deadline: Duration) -> bool {
-        if !is_idle {
-            self.rollout.idle = None;
-            return false;
-        }
-        let watched = self.rollout.watched;
-        let began = Lasting {
-            since: watched,
-            flagged: false,
-        };
-        let idle = self.rollout.idle.get_or_insert(began);
-        let news = !idle.flagged && watched.saturating_sub(idle.since) >= deadline;
-        idle.flagged |= news;
-        news
+        self.rollout.note_idle(is_idle, deadline)
     }
 
     /// Restores since when the rollout is idle.
@@ -295,9 +283,7 @@ impl Live {
     /// Returns the time until the rollout is flagged after being idle for `deadline`. `None`: it makes progress, or was
     /// flagged.
     pub(in crate::kernel) fn until_flagged(&self, deadline: Duration) -> Option<Duration> {
-        let idle = self.rollout.idle.filter(|idle| !idle.flagged)?;
-        let gone = self.rollout.watched.saturating_sub(idle.since);
-        Some(deadline.saturating_sub(gone))
+        self.rollout.until_flagged(deadline)
     }
 
     /// Asks for another selection, but spaces selections out if there are many targets. For events about single

@@ -3,6 +3,7 @@
 mod back;
 pub(super) mod closure;
 pub(super) mod group;
+mod idle;
 pub(super) mod judging;
 pub(super) mod live;
 mod moving;

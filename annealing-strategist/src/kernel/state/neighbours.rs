@@ -20,7 +20,7 @@ use crate::{
 /// The group's assets and those tied to its moved targets by an edge, as of the last health check.
 #[derive(Debug, Default)]
 pub(in crate::kernel) struct Neighbours {
-    /// What they were read from. `None`: nothing was read.
+    /// The data when they were read last. `None`: they were not read yet.
     seen: Option<Seen>,
     all: BTreeMap<AssetId, Neighbour>,
     /// The numbers of the lists of failure domains that the group's assets have.
@@ -37,7 +37,7 @@ struct Seen {
     heads: Heads,
 }
 
-/// What is known of one asset.
+/// One asset, as far as it was read.
 #[derive(Debug, Default)]
 struct Neighbour {
     /// The number of its list of failure domains, if it belongs to the group.
@@ -60,7 +60,7 @@ pub(in crate::kernel) struct Presence {
 }
 
 impl Neighbours {
-    /// Takes in what has changed since the last check. `contents` is the same at each call.
+    /// Takes in the changes since the last check. `contents` is the same at each call.
     pub(in crate::kernel) fn follow(
         &mut self,
         contents: &Incarnation,
@@ -189,7 +189,7 @@ impl Seen {
     }
 }
 
-/// A sequence sorted by id, to be asked for ids in ascending order.
+/// A sequence sorted by id, read along with ids in ascending order.
 struct Along<I: Iterator>(Peekable<I>);
 
 impl<'a, T, I: Iterator<Item = (&'a AssetId, T)>> Along<I> {

@@ -309,7 +309,7 @@ fn r21_neighbours_outside_the_group_are_checked_where_they_are() {
         all.map(|it| it.asset.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(asks(&mut rig), ["free"]);
-    // What was found at one check is looked at again at the next.
+    // The next checks take in a newer head and a newer incarnation.
     let head = GroupHead::At(rig.plane.latest.clone());
     let heads = BTreeMap::from([(id("policy/q"), head)]);
     rig.step(Event::Heads(heads.into()));
