@@ -6,14 +6,13 @@ use std::{sync::Arc, time::Duration};
 
 use annealing_checks::{
     BlastRadiusLayer, CalendarLayer, DependencySolverLayer, MonitoringLayer, RateLayer, Scope,
-    SerializeLayer, Types,
-    calendar::Calendar,
-    monitoring::{Alert, Monitoring, SignalSource, Signals},
+    SerializeLayer, Types, calendar::Calendar, monitoring::Monitoring,
 };
 use futures::executor::block_on;
 use jiff::{Timestamp, ToSpan};
 use plugin_sdk::{
-    Cause, Causes, Change, CheckRequest, Claim, Diff, Effects, Observed, Quota, Verdict,
+    Alert, Cause, Causes, Change, CheckRequest, Claim, Diff, Effects, Observed, Quota,
+    SignalSource, Signals, Verdict,
     conformance::{Beneath, check_layer},
     service::{Proceed, StackService, stack},
     testing::{self, FakeView, NOW},

@@ -32,6 +32,7 @@ pub mod run;
 pub mod select;
 pub mod service;
 mod setters;
+pub mod signal;
 pub mod source;
 pub mod standing;
 #[cfg(any(test, feature = "testing"))]
@@ -77,6 +78,7 @@ pub use select::{
     Census, ChecksAhead, Direction, Domains, Progress, SelectRequest, Selection, Tally, Target,
     TargetList, TargetSelection, Until, Wait,
 };
+pub use signal::{Alert, SignalSource, Signals, Silence};
 pub use source::{Delta, Reading, SourceOfTruth, Update};
 pub use standing::{Relation, Standing, SyncState};
 pub use time::{Mono, Now};

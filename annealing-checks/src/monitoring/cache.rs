@@ -5,9 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use futures::lock::Mutex;
 use jiff::{SignedDuration, Timestamp};
-use plugin_sdk::{CheckRequest, Mono, with_causes};
-
-use super::{SignalSource, Signals};
+use plugin_sdk::{CheckRequest, Mono, SignalSource, Signals, with_causes};
 
 /// The answer of the source, or its error.
 pub(super) type Answer = Result<Heard, Arc<str>>;

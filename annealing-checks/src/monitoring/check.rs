@@ -5,14 +5,12 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use plugin_sdk::{
-    BoxError, Causes, CheckInfo, CheckName, CheckPlugin, CheckRequest, Delay, Key, Recheck, Verdict,
+    Alert, BoxError, Causes, CheckInfo, CheckName, CheckPlugin, CheckRequest, Delay, Key, Recheck,
+    SignalSource, Verdict,
 };
 use serde_json::{Value, json};
 
-use super::{
-    Alert, SignalSource,
-    cache::{Cache, Heard},
-};
+use super::cache::{Cache, Heard};
 use crate::{Scope, Types};
 
 /// Default time for which one answer is used.
@@ -25,7 +23,8 @@ const MAX_AGE: Duration = Duration::from_secs(30);
 /// By default every alert delays every asset, for the cause intent only.
 ///
 /// ```
-/// use annealing_checks::{Scope, monitoring::{Monitoring, SignalSource}};
+/// use annealing_checks::{Scope, monitoring::Monitoring};
+/// use plugin_sdk::SignalSource;
 /// use std::time::Duration;
 ///
 /// # fn check(alertmanager: impl SignalSource) {
@@ -180,20 +179,19 @@ impl CheckPlugin for Monitoring {
             }
         };
         let signals = &heard.signals;
-        let evidence = |alerts: &[&Alert]| {
-            let firing: Vec<Value> = alerts.iter().map(|alert| alert.evidence()).collect();
-            json!({"as_of": signals.as_of, "firing": firing})
-        };
+        let concerning = signals.firing.iter();
+        let concerning = concerning.filter(|alert| self.concerns(alert, &keys));
+        let (silenced, firing): (Vec<&Alert>, Vec<&Alert>) =
+            concerning.partition(|alert| alert.silenced.is_some());
+        let evidence = |firing: &[&Alert]| json!({"as_of": signals.as_of, "firing": firing, "silenced": silenced});
         let age = heard.age.max(SignedDuration::ZERO);
         let mut verdict = Verdict::proceed(now.saturating_sub(age).unwrap_or(Timestamp::MIN));
         if let Some(why) = self.blind(&heard) {
             verdict.delays.push(self.delay(why, evidence(&[])));
         }
-        for alert in &signals.firing {
-            if self.concerns(alert, &keys) {
-                let reason = format!("the alert {alert} fires");
-                verdict.delays.push(self.delay(reason, evidence(&[alert])));
-            }
+        for alert in firing {
+            let reason = format!("the alert {alert} fires");
+            verdict.delays.push(self.delay(reason, evidence(&[alert])));
         }
         Ok(verdict)
     }

@@ -1,15 +1,18 @@
 //! The layer that adds [`Monitoring`] to a check stack.
 
-use plugin_sdk::service::{Check, CheckLayer};
+use plugin_sdk::{
+    SignalSource,
+    service::{Check, CheckLayer},
+};
 use tower_layer::Layer;
 
-use super::{Monitoring, SignalSource};
+use super::Monitoring;
 
 /// A layer that delays pushes while an alert fires, or while the alerts cannot be read.
 ///
 /// ```
-/// use annealing_checks::{MonitoringLayer, monitoring::SignalSource};
-/// use plugin_sdk::service::Proceed;
+/// use annealing_checks::MonitoringLayer;
+/// use plugin_sdk::{SignalSource, service::Proceed};
 ///
 /// # fn stack(alertmanager: impl SignalSource) {
 /// let checks = tower::ServiceBuilder::new()

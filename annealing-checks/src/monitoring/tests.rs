@@ -12,14 +12,15 @@ use async_trait::async_trait;
 use futures::{channel::oneshot, executor::block_on, future::join_all};
 use jiff::{Timestamp, ToSpan};
 use plugin_sdk::{
-    BoxError, Cause, CheckPlugin, CheckRequest, Mono, Verdict,
+    Alert, BoxError, Cause, CheckPlugin, CheckRequest, Mono, SignalSource, Signals, Silence,
+    Verdict,
     service::{Proceed, stack},
     testing::{self, NOW},
 };
 use prodspec_model::{Asset, addons::PhysicalCluster};
 use tower::Layer;
 
-use super::{Alert, Monitoring, MonitoringLayer, SignalSource, Signals};
+use super::{Monitoring, MonitoringLayer};
 use crate::{Scope, Types};
 
 /// A source that returns what a test sets, counts its calls, and can be blocked.
@@ -104,6 +105,28 @@ fn firing_alert_delays_and_is_named() {
     let later = NOW + 10.seconds();
     source.set(later, []);
     assert!(verdict(&monitoring, at(later)).is_proceed());
+}
+
+#[test]
+fn r108_inhibited_alert_delays_and_silenced_one_is_shown() {
+    let silence = Silence {
+        by: "bo".to_owned(),
+        until: Some(NOW + 1.hour()),
+    };
+    let silenced = || disk_full().silenced(silence.clone());
+    let source = FakeSource::new(NOW, [silenced()]);
+    let monitoring = Monitoring::new(source.clone());
+    assert!(verdict(&monitoring, at(NOW)).is_proceed());
+    let later = NOW + 10.seconds();
+    source.set(later, [silenced(), Alert::named("Slow").inhibited(true)]);
+    let found = verdict(&monitoring, at(later));
+    let [delay] = &found.delays[..] else {
+        panic!("{found:?}")
+    };
+    assert_eq!(delay.reason, "the alert Slow fires");
+    assert_eq!(delay.evidence["silenced"][0]["silenced"]["by"], "bo");
+    let shown = silenced().to_string();
+    assert!(shown.contains("silenced by bo until 2"), "{shown}");
 }
 
 #[test]

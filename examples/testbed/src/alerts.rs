@@ -4,8 +4,8 @@
 use std::{fs, io, path::PathBuf};
 
 use control_plane::{
-    checks::monitoring::{Alert, SignalSource, Signals},
     prelude::{BoxError, Timestamp, async_trait},
+    sdk::{Alert, SignalSource, Signals},
 };
 
 use crate::production::clock::now_micros;

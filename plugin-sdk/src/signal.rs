@@ -1,14 +1,19 @@
-//! The interface to alerting systems.
+//! Alerts of production, for checks and for health: [`SignalSource`] reads them from an alerting system.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use plugin_sdk::BoxError;
-use serde_json::{Value, json};
+use serde::Serialize;
+
+use crate::error::BoxError;
 
 /// An alert that fires now.
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// An alert that is inhibited, because a worse one fires, fires too. A silenced one does not: a person has taken
+/// responsibility for it. It is listed, so that it can be shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Alert {
     /// Name of the alert in the alerting system.
     pub name: String,
@@ -16,6 +21,21 @@ pub struct Alert {
     pub labels: BTreeMap<String, String>,
     /// Time since which the alert fires. `None`: unknown.
     pub since: Option<Timestamp>,
+    /// The silence that a person has set for the alert. `None`: it is not silenced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub silenced: Option<Silence>,
+    /// Whether the alerting system holds the alert back because of another one that fires.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub inhibited: bool,
+}
+
+/// A silence: until its end, an alert counts for nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Silence {
+    /// The person or program that has set the silence.
+    pub by: String,
+    /// Time at which the silence ends. `None`: unknown.
+    pub until: Option<Timestamp>,
 }
 
 impl Alert {
@@ -25,6 +45,8 @@ impl Alert {
             name: name.into(),
             labels: BTreeMap::new(),
             since: None,
+            silenced: None,
+            inhibited: false,
         }
     }
 
@@ -35,8 +57,25 @@ impl Alert {
         self
     }
 
-    pub(super) fn evidence(&self) -> Value {
-        json!({"name": self.name, "labels": self.labels, "since": self.since})
+    /// Sets the time since which the alert fires.
+    #[must_use]
+    pub fn since(mut self, since: impl Into<Option<Timestamp>>) -> Self {
+        self.since = since.into();
+        self
+    }
+
+    /// Marks the alert as silenced.
+    #[must_use]
+    pub fn silenced(mut self, silence: impl Into<Option<Silence>>) -> Self {
+        self.silenced = silence.into();
+        self
+    }
+
+    /// Marks the alert as inhibited.
+    #[must_use]
+    pub fn inhibited(mut self, inhibited: bool) -> Self {
+        self.inhibited = inhibited;
+        self
     }
 }
 
@@ -51,8 +90,21 @@ impl fmt::Display for Alert {
         if !labels.is_empty() {
             write!(f, " ({})", labels.join(", "))?;
         }
-        match self.since {
-            Some(since) => write!(f, " since {since}"),
+        if let Some(since) = self.since {
+            write!(f, " since {since}")?;
+        }
+        match &self.silenced {
+            Some(silence) => write!(f, ", {silence}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Silence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "silenced by {}", self.by)?;
+        match self.until {
+            Some(until) => write!(f, " until {until}"),
             None => Ok(()),
         }
     }
@@ -61,7 +113,7 @@ impl fmt::Display for Alert {
 /// All alerts that fire at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signals {
-    /// The alerts that fire, without pending and silenced ones.
+    /// The alerts that fire, inhibited and silenced ones included, pending ones not.
     pub firing: Vec<Alert>,
     /// Time at which the alerts were evaluated, not the time of the request.
     pub as_of: Timestamp,
@@ -70,9 +122,8 @@ pub struct Signals {
 /// A source of alerts: Alertmanager, Prometheus, a pager, a test.
 ///
 /// ```
-/// use annealing_checks::monitoring::{Alert, SignalSource, Signals};
 /// use jiff::Timestamp;
-/// use plugin_sdk::BoxError;
+/// use plugin_sdk::{Alert, BoxError, SignalSource, Signals};
 ///
 /// /// A file with one alert per line. It is rewritten when an alert changes, and at least once a minute.
 /// struct AlertFile(std::path::PathBuf);
