@@ -36,11 +36,12 @@ const PROGRAMS: [&str; 9] = [
 ];
 
 /// Crates for foreign technologies. A plugin that is a source of truth may use the formats and trees of generation.
-const PLUGINS: [&str; 5] = [
+const PLUGINS: [&str; 6] = [
     "plugins-archive",
     "plugins-git",
     "plugins-kubernetes",
     "plugins-postgres",
+    "plugins-prometheus",
     "plugins-protobuf",
 ];
 

@@ -1,0 +1,11 @@
+#![doc = include_str!("../README.md")]
+
+mod alertmanager;
+mod error;
+mod prometheus;
+mod server;
+
+pub use alertmanager::Alertmanager;
+pub use error::Error;
+pub use prometheus::Prometheus;
+pub use server::Server;
