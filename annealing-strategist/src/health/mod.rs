@@ -2,4 +2,5 @@
 //! [`HealthValidator`](plugin_sdk::HealthValidator).
 
 pub mod absolute;
+#[cfg(feature = "statistics")]
 pub mod statistics;
