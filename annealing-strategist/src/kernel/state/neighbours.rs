@@ -9,7 +9,7 @@ use std::{
 };
 
 use plugin_sdk::{Pin, Target};
-use prodspec_model::{AssetId, Incarnation, Snapshot};
+use prodspec_model::{AssetId, Incarnation, IncarnationNo, Snapshot};
 
 use super::{closure::declared, group::Group, pins::Pins};
 use crate::{
@@ -35,6 +35,8 @@ struct Seen {
     latest: Snapshot,
     head: Snapshot,
     heads: Heads,
+    /// The incarnations at which the content of a pinned asset can be read.
+    at_hand: BTreeSet<IncarnationNo>,
 }
 
 /// One asset, as far as it was read.
@@ -158,6 +160,13 @@ impl Neighbours {
                 asset.presence = None;
             }
         }
+        let moved: Vec<&IncarnationNo> = seen.at_hand.symmetric_difference(&now.at_hand).collect();
+        for asset in self.all.values_mut().filter(|_| !moved.is_empty()) {
+            let at = asset.pin.and_then(|pin| pin.incarnation());
+            asset.presence = asset
+                .presence
+                .filter(|_| !at.is_some_and(|at| moved.contains(&&at)));
+        }
         if !Arc::ptr_eq(&seen.heads, &now.heads) {
             for asset in self.all.values_mut() {
                 asset.presence = asset.presence.filter(|presence| !presence.by_heads);
@@ -180,11 +189,16 @@ impl Neighbours {
 
 impl Seen {
     fn of(group: &Group) -> Self {
-        let head = group.head().map(|head| head.snapshot().clone());
+        let head = group.head();
         Self {
             latest: group.latest().snapshot().clone(),
-            head: head.unwrap_or_else(Snapshot::empty),
+            head: head.map_or_else(Snapshot::empty, |head| head.snapshot().clone()),
             heads: group.heads().clone(),
+            at_hand: head
+                .into_iter()
+                .chain([group.latest()])
+                .map(Incarnation::no)
+                .collect(),
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use plugin_sdk::{GroupHead, HealthRequest, Judgement, Pin, Standing, SyncState, Wait, Watched};
+use plugin_sdk::{
+    Cause, GroupHead, HealthRequest, Judgement, Pin, Standing, SyncState, Wait, Watched,
+};
 use prodspec_model::{
     Asset, AssetRef,
     addons::{DependsOn, Edge, Need, RolloutPolicyRef, Turndown},
@@ -328,6 +330,26 @@ fn r21_neighbour_that_is_pinned_meanwhile_is_checked_where_it_is() {
     let since = rig.now.wall;
     let standing = Standing::at(Pin::NotYet, None, SyncState::InSync { since });
     rig.step(Event::Standings(vec![(id("eu/b"), standing)]));
+    assert_eq!(next_question(&mut rig).neighbours, []);
+}
+
+#[test]
+fn r21_neighbour_at_an_incarnation_that_is_not_loaded_any_more_counts_as_the_rollout_says() {
+    let first = vec![thing("eu/a", 1), thing("eu/b", 1)];
+    let mut rig = Rig::settled(canary(), first);
+    rig.lag = None;
+    rig.put(vec![thing("eu/a", 2), turned_down(Some(P), "eu/b", 2)]);
+    rig.run();
+    rig.settle("eu/a");
+    let newest = rig.put(vec![thing("eu/b", 3)]);
+    rig.run();
+    let (pin, since) = (Pin::At(newest, Cause::Intent), rig.now.wall);
+    let standing = Standing::at(pin, None, SyncState::InSync { since });
+    rig.step(Event::Standings(vec![(id("eu/b"), standing)]));
+    assert_eq!(names(&next_question(&mut rig).neighbours), ["eu/b"]);
+    rig.run();
+    rig.put(vec![thing("eu/a", 3)]);
+    rig.run();
     assert_eq!(next_question(&mut rig).neighbours, []);
 }
 
