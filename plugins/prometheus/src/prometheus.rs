@@ -45,6 +45,11 @@ impl Prometheus {
             let server = server();
             return Err(Error::Warning { server, warning });
         }
+        let more = envelope.data.group_next_token;
+        if more.is_some_and(|token| !token.is_empty()) {
+            let (server, warning) = (server(), "there are more rule groups".to_owned());
+            return Err(Error::Warning { server, warning });
+        }
         let groups = envelope.data.groups;
         let groups: Vec<Group> = groups
             .into_iter()
@@ -72,7 +77,17 @@ impl Prometheus {
                         why: why.unwrap_or_else(|| format!("its health is {}", rule.health)),
                     });
                 }
-                let alerts = rule.alerts.into_iter();
+                // Some servers leave out the alerts of a rule that has none.
+                let alerts = match rule.alerts {
+                    None if rule.state != "inactive" => {
+                        return Err(Error::Rule {
+                            server: server(),
+                            rule: rule.name,
+                            why: format!("it is {}, and its alerts are missing", rule.state),
+                        });
+                    }
+                    alerts => alerts.into_iter().flatten(),
+                };
                 let alerts = alerts.filter(|alert| alert.state == "firing");
                 firing.extend(alerts.map(|alert| named(alert.labels).since(alert.active_at)));
             }
@@ -101,8 +116,11 @@ struct Envelope {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Groups {
     groups: Vec<Group>,
+    /// Set if the server answers in pages and this is not the last one.
+    group_next_token: Option<String>,
 }
 
 /// A group of rules, which are evaluated together.
@@ -121,9 +139,10 @@ struct Group {
 #[serde(rename_all = "camelCase")]
 struct Rule {
     name: String,
+    state: String,
     health: String,
     last_error: Option<String>,
-    alerts: Vec<Active>,
+    alerts: Option<Vec<Active>>,
 }
 
 /// An alert that is pending or fires.

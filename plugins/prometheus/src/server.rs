@@ -3,10 +3,12 @@
 use std::{fmt, io, path::PathBuf, sync::Arc, time::Duration};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use jiff::{Timestamp, fmt::rfc2822};
+use jiff::{SignedDuration, Timestamp, fmt::rfc2822};
 use reqwest::{
-    Client, RequestBuilder, Response, Url,
-    header::{AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, LOCATION},
+    Client, RequestBuilder, Response, StatusCode, Url,
+    header::{
+        AGE, AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, LOCATION,
+    },
     redirect,
 };
 use rustls::{
@@ -55,7 +57,12 @@ impl Server {
     /// If the address is not such a URL, or contains a user or a password.
     pub fn at(address: &str) -> Result<Self, Error> {
         let wrong = || {
-            let address = address.rsplit('@').next().unwrap_or_default().to_owned();
+            // Neither a user with a password nor a query, which may contain a token.
+            let shown = address
+                .split('?')
+                .next()
+                .and_then(|it| it.rsplit('@').next());
+            let address = shown.unwrap_or_default().to_owned();
             Error::Address { address }
         };
         let base = Url::parse(address).map_err(|_| wrong())?;
@@ -116,7 +123,9 @@ impl Server {
     pub fn header(mut self, name: &str, value: &str) -> Result<Self, Error> {
         let wrong = || header_error(name);
         let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
-        let value = HeaderValue::from_str(value).map_err(|_| wrong())?;
+        let mut value = HeaderValue::from_str(value).map_err(|_| wrong())?;
+        // Any header may be a credential: no text contains its value.
+        value.set_sensitive(true);
         self.headers.insert(header, value);
         Ok(self)
     }
@@ -195,7 +204,7 @@ impl Connection {
             return Err(Error::Redirect { server, to });
         }
         let body = self.whole(answer).await?;
-        if !status.is_success() {
+        if status != StatusCode::OK {
             return Err(Error::Status {
                 server: self.server.to_string(),
                 status: status.as_u16(),
@@ -208,15 +217,13 @@ impl Connection {
         if !content.starts_with(b"application/json") {
             return Err(self.not_the_api(content));
         }
-        let date = headers.get(DATE).and_then(|date| date.to_str().ok());
-        let date = date.and_then(|date| rfc2822::parse(date).ok());
-        let date = date.ok_or_else(|| Error::NoDate {
+        let date = made_at(&headers).ok_or_else(|| Error::NoDate {
             server: self.server.to_string(),
         })?;
         let read = serde_json::from_slice(&body);
         Ok(Answer {
             body: read.map_err(|_| self.not_the_api(&body))?,
-            date: date.timestamp(),
+            date,
         })
     }
 
@@ -282,6 +289,14 @@ fn tls(
     let config = ClientConfig::builder_with_provider(provider);
     let config = config.with_safe_default_protocol_versions()?;
     Ok(config.with_root_certificates(roots).with_no_client_auth())
+}
+
+/// The time at which an answer was made, by the clock of the server. A cache may say that the answer is older.
+fn made_at(headers: &HeaderMap) -> Option<Timestamp> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let date = rfc2822::parse(text(DATE)?).ok()?.timestamp();
+    let age = text(AGE).and_then(|age| age.parse().ok()).unwrap_or(0);
+    date.checked_sub(SignedDuration::from_secs(age)).ok()
 }
 
 fn header_error(name: &str) -> Error {

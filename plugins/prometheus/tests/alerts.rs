@@ -25,9 +25,7 @@ fn firing(health: &str) -> String {
     };
     let alerts = [alert("firing", "eu"), alert("pending", "us")].join(",");
     let error = r#""lastError":"many-to-many matching not allowed""#;
-    format!(
-        r#"{{"name":"Slow","type":"alerting","health":"{health}",{error},"alerts":[{alerts}]}}"#
-    )
+    format!(r#"{{"name":"Slow","state":"firing","health":"{health}",{error},"alerts":[{alerts}]}}"#)
 }
 
 async fn prometheus(answer: Vec<u8>) -> Result<Signals, String> {
@@ -45,6 +43,10 @@ async fn refused(answer: Vec<u8>) -> String {
 async fn r108_prometheus_reports_alerts_that_fire() {
     let signals = prometheus(json(&rules(&firing("ok")))).await.unwrap();
     assert_eq!(signals.as_of, "2026-11-24T14:02:00Z".parse().unwrap());
+    let cached = ["Content-Type: application/json", "Age: 90"];
+    let cached = answer("200 OK", &cached, &rules(&firing("ok")));
+    let cached = prometheus(cached).await.unwrap();
+    assert_eq!(cached.as_of, "2026-11-24T14:00:30Z".parse().unwrap());
     let shown: Vec<String> = signals.firing.iter().map(ToString::to_string).collect();
     assert_eq!(shown, ["Slow (cluster eu) since 2026-11-24T13:00:00Z"]);
 }
@@ -125,6 +127,9 @@ async fn r108_answer_that_is_not_whole_is_refused() {
         refused(json(&partial)).await,
         "SERVER warns \"store eu-1 unavailable\""
     );
+    let paged = rules(&firing("ok")).replace(r#"{"groups""#, r#"{"groupNextToken":"x","groups""#);
+    let paged = refused(json(&paged)).await;
+    assert_eq!(paged, "SERVER warns \"there are more rule groups\"");
     let endless = answer(
         "200 OK",
         &["Content-Type: application/json"],
@@ -160,6 +165,14 @@ async fn r108_rules_that_cannot_fire_are_an_error() {
         refused(json(&rules("")))
             .await
             .contains("has no alerting rules")
+    );
+    let without = |state| format!(r#"{{"name":"Slow","state":"{state}","health":"ok"}}"#);
+    let inactive = prometheus(json(&rules(&without("inactive")))).await;
+    assert_eq!(inactive.unwrap().firing, []);
+    let missing = refused(json(&rules(&without("firing")))).await;
+    assert!(
+        missing.ends_with("it is firing, and its alerts are missing"),
+        "{missing}"
     );
     let late = rules(&firing("ok")).replace("14:01:00", "13:59:44");
     let late = refused(json(&late)).await;
@@ -237,11 +250,12 @@ async fn r108_credentials_and_headers_are_in_each_request_and_in_no_text() {
     let at = at.header("X-Scope-OrgID", "shop").unwrap();
     let at = at.basic("ada", "secret").unwrap();
     let shown = format!("{at:?}");
+    let at = at.header("X-Api-Key", "confidential").unwrap();
     let alertmanager = Alertmanager::new(at).unwrap();
     let shown = [shown, format!("{alertmanager:?}")].concat();
     let basic = "YWRhOnNlY3JldA==";
     assert!(
-        !shown.contains(basic) && !shown.contains("secret"),
+        !shown.contains(basic) && !shown.contains("secret") && !shown.contains("confid"),
         "{shown}"
     );
     assert_eq!(alertmanager.firing().await.unwrap().firing, []);
@@ -308,6 +322,10 @@ fn address_header_and_certificate_that_cannot_work_are_refused_at_once() {
         "{error}"
     );
     let error = Server::at("ftp://ada:secret@a").unwrap_err().to_string();
+    assert!(!error.contains("secret"), "{error}");
+    let error = Server::at("https://a?token=secret")
+        .unwrap_err()
+        .to_string();
     assert!(!error.contains("secret"), "{error}");
     let server = || Server::at("https://a").unwrap();
     assert!(server().header("X Y", "z").is_err() && server().header("X", "a\nb").is_err());
