@@ -2,5 +2,6 @@
 //! [`HealthValidator`](plugin_sdk::HealthValidator).
 
 pub mod absolute;
+pub mod alerts;
 #[cfg(feature = "statistics")]
 pub mod statistics;

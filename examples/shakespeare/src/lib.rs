@@ -18,3 +18,10 @@ pub mod plugins;
 mod workflows;
 
 pub use plane::Shakespeare;
+
+/// Compiles the examples of documents that need a control plane and a plugin.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../../../docs/monitoring.md")]
+    struct Monitoring;
+}
