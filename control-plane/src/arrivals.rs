@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, convert::Infallible, time::Duration};
 
-use annealing_strategist::{Handle as Rollouts, change::Arrivals};
+use annealing_strategist::{Handle as Rollouts, change::LiveChange};
 use control_plane_runtime::{Outage, Runtime};
 use plugin_sdk::FieldEdit;
 use prodspec_model::{Asset, AssetId, Incarnation, rollout::RolloutPolicy};
@@ -53,19 +53,19 @@ pub(crate) async fn include<R: Runtime>(handle: Handle<R>) -> Infallible {
 async fn add_all<R: Runtime>(
     handle: &Handle<R>,
     rolling: &Rollouts<R>,
-    all: Vec<Arrivals>,
+    all: Vec<LiveChange>,
 ) -> Result<(), Error> {
     // Before the first run, it is not known from which entry an asset is made.
     let mut generation = handle.wait_until_owner().await.watch();
     drop(generation.wait_for(|status| status.runs > 0).await);
     let mut result = Ok(());
     for arrivals in all {
-        if arrivals.assets.len() > 1 && add(handle, rolling, &arrivals).await.is_ok() {
+        if arrivals.arrivals.len() > 1 && add(handle, rolling, &arrivals).await.is_ok() {
             continue;
         }
-        for asset in &arrivals.assets {
+        for asset in &arrivals.arrivals {
             let mut one = arrivals.clone();
-            one.assets = vec![asset.clone()];
+            one.arrivals = vec![asset.clone()];
             result = result.and(add_one(handle, rolling, &one).await);
         }
     }
@@ -76,12 +76,12 @@ async fn add_all<R: Runtime>(
 async fn add_one<R: Runtime>(
     handle: &Handle<R>,
     rolling: &Rollouts<R>,
-    one: &Arrivals,
+    one: &LiveChange,
 ) -> Result<(), Error> {
     match add(handle, rolling, one).await {
         Err(error) if is_final(handle, &error).await => {
             tracing::warn!(partition = %handle.shared.partition, change = %one.key, error = &error as &dyn std::error::Error, "an asset that came is left out of a live change; set its field by hand, or make a change for it");
-            rolling.join(one, Vec::new(), one.assets.clone()).await?;
+            rolling.join(one, Vec::new(), one.arrivals.clone()).await?;
             Ok(())
         }
         outcome => outcome,
@@ -127,10 +127,10 @@ fn says_edits(latest: &Incarnation, asset: &AssetId) -> bool {
 async fn add<R: Runtime>(
     handle: &Handle<R>,
     rolling: &Rollouts<R>,
-    arrivals: &Arrivals,
+    arrivals: &LiveChange,
 ) -> Result<(), Error> {
     let latest = handle.latest().await?;
-    let there = arrivals.assets.iter().filter_map(|id| latest.asset(id));
+    let there = arrivals.arrivals.iter().filter_map(|id| latest.asset(id));
     let there: Vec<Asset> = there.collect();
     let Some(first) = there.first() else {
         return Err(Error::NoIncarnation(handle.shared.partition.clone()));
@@ -154,7 +154,7 @@ async fn add<R: Runtime>(
 }
 
 /// The targets that change by the fields of these assets, too: they are updated together.
-fn beside_one_field(sought: &Sought, arrivals: &Arrivals) -> BTreeSet<AssetId> {
+fn beside_one_field(sought: &Sought, arrivals: &LiveChange) -> BTreeSet<AssetId> {
     let shares = |known: &FieldEdit| {
         let mut edits = sought.fields.values().flatten();
         edits.any(|edit| edit.document == known.document && edit.path == known.path)
@@ -166,7 +166,7 @@ fn beside_one_field(sought: &Sought, arrivals: &Arrivals) -> BTreeSet<AssetId> {
 }
 
 /// Checks that each field is absent or has a value that a target had before. Another one is a person's.
-fn has_known_values(sought: &Sought, arrivals: &Arrivals) -> Result<(), Error> {
+fn has_known_values(sought: &Sought, arrivals: &LiveChange) -> Result<(), Error> {
     for (asset, edits) in &sought.fields {
         for edit in edits {
             let mut known = arrivals.known.iter();

@@ -12,6 +12,7 @@ mod explain;
 mod follow;
 mod generate;
 mod goals;
+mod hand_over;
 mod handle;
 mod in_intent;
 #[cfg(feature = "workflows")]

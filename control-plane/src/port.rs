@@ -222,14 +222,18 @@ impl<'e> Fitting<'e> {
     /// Adds edits that are made together or not at all.
     fn add(&mut self, reading: &Reading, unit: &'e [Edit]) {
         let mut one = Fitting::default();
-        for edit in unit {
-            let now = desk::value(reading, &edit.edit);
-            let of = match now {
-                Ok(now) if now == edit.edit.to => &mut one.done,
-                Ok(now) if now == edit.edit.was => &mut one.fit,
-                _ => &mut one.left,
-            };
-            of.push(edit);
+        let is_same = |one: &Edit, other: &Edit| {
+            one.edit.document == other.edit.document && one.edit.path == other.edit.path
+        };
+        for field in unit.chunk_by(is_same) {
+            let Some(first) = field.first() else { continue };
+            let now = desk::value(reading, &first.edit).ok();
+            let fits = |edit: &&Edit| now.as_ref() == Some(&edit.edit.was);
+            match field.iter().find(fits) {
+                _ if now.as_ref() == Some(&first.edit.to) => one.done.push(first),
+                Some(fits) => one.fit.push(fits),
+                None => one.left.push(first),
+            }
         }
         if !one.left.is_empty() {
             one.left.append(&mut one.fit);

@@ -52,6 +52,17 @@ pub enum RollOutRefused {
     /// An asset declares a change of other content with the name.
     #[error("`{0}` is an asset of other content; edit it, or give this change a name of its own")]
     Declared(AssetId),
+    /// No change with the key is live.
+    #[error("`{0}` is no live change; to set other values, begin one")]
+    NotLive(AssetId),
+    /// A change is to be handed over to more than other values.
+    #[error(
+        "a change is handed over to other values of the same fields, and this one differs from `{0}` in more than these; begin one with a name of its own"
+    )]
+    OtherThanValues(String),
+    /// A change is to be handed over to the values that it sets.
+    #[error("`{0}` sets these values already")]
+    SameValues(String),
     /// The change has begun, and its rollout is not known yet.
     #[error("`{0}` is about to begin; ask again in some seconds")]
     Begins(AssetId),
@@ -391,6 +402,6 @@ pub(crate) fn policy_of(asset: &Asset) -> Option<AssetId> {
     group.map(|group| group.policy.id)
 }
 
-fn malformed(error: &BoxError) -> Error {
+pub(crate) fn malformed(error: &BoxError) -> Error {
     RollOutRefused::Malformed(error.to_string()).into()
 }

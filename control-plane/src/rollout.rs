@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use crate::{
     By,
     handle::{Error, Handle},
+    in_intent::declared,
     port::Port,
     shared::Shared,
 };
@@ -218,6 +219,9 @@ impl<R: Runtime> Handle<R> {
     /// Gives a command to the rollout of the group of `policy`: pause, resume, promote, abort, retry, roll back. It is
     /// durable when the call returns.
     ///
+    /// [`Command::HandOver`] of a change that an asset declares hands it over to the values that the asset has now. For one that
+    /// a call began, use [`hand_over`](Self::hand_over).
+    ///
     /// # Errors
     /// If the command does not fit the state of the rollout, or this process does not own the partition.
     pub async fn tell_rollout(
@@ -226,6 +230,11 @@ impl<R: Runtime> Handle<R> {
         command: Command,
         by: By,
     ) -> Result<(), Error> {
+        if command == Command::HandOver
+            && let Some((_, change)) = self.latest().await?.asset(policy).and_then(declared)
+        {
+            return self.hand_over(&change, by).await.map(drop);
+        }
         Ok(self.rolling().await?.tell(policy, command, by).await?)
     }
 

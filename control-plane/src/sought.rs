@@ -19,12 +19,26 @@ pub(crate) struct Sought {
     pub(crate) fields: BTreeMap<AssetId, Vec<FieldEdit>>,
 }
 
-/// Finds the fields of the targets in their source, by where they are made from today, or by the edit template of their type.
+/// Finds the fields of the targets that do not have their values yet.
 pub(crate) async fn sought<R: Runtime>(
     handle: &Handle<R>,
     change: &RollOut,
     targets: &[Asset],
 ) -> Result<Sought, Error> {
+    let (source, mut fields) = found(handle, change, targets).await?;
+    for edits in fields.values_mut() {
+        edits.retain(|edit| edit.was != edit.to);
+    }
+    fields.retain(|_, edits| !edits.is_empty());
+    Ok(Sought { source, fields })
+}
+
+/// Finds the fields of the targets in their source, by where they are made from today, or by the edit template of their type.
+pub(crate) async fn found<R: Runtime>(
+    handle: &Handle<R>,
+    change: &RollOut,
+    targets: &[Asset],
+) -> Result<(SourceName, BTreeMap<AssetId, Vec<FieldEdit>>), Error> {
     let latest = handle.latest().await?;
     let mut wanted: Vec<(AssetId, SourceName, Vec<FieldEdit>)> = Vec::new();
     for target in targets {
@@ -55,14 +69,10 @@ pub(crate) async fn sought<R: Runtime>(
     let mut fields = BTreeMap::new();
     for (asset, _, edits) in wanted {
         let edits = edits.into_iter().map(|edit| as_is(&reading, &asset, edit));
-        let edits: Vec<FieldEdit> = edits.collect::<Result<_, _>>()?;
-        let open = edits.into_iter().filter(|edit| edit.was != edit.to);
-        let open: Vec<FieldEdit> = open.collect();
-        if !open.is_empty() {
-            fields.insert(asset, open);
-        }
+        let edits = edits.collect::<Result<_, _>>()?;
+        fields.insert(asset, edits);
     }
-    Ok(Sought { source, fields })
+    Ok((source, fields))
 }
 
 /// The source of a target, and its fields, relative to the entry that the target is made from.

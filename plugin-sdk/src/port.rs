@@ -73,7 +73,8 @@ pub struct HeldEdit {
     /// fields restored.
     pub lenient: bool,
     /// The numbers of edits that are made together or not at all, if it is lenient: of the first ones, of the next ones, and so
-    /// on. Empty: each for itself.
+    /// on. Empty: each for itself. Of several edits of one field that follow each other in such a group, the one is made whose
+    /// expected value the field has; they have the same new value.
     pub units: Vec<usize>,
     /// Maximum number of assets that it may change. `None`: 100.
     pub blast_radius: Option<u32>,

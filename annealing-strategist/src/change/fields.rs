@@ -6,9 +6,8 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use jiff::Timestamp;
 use plugin_sdk::{
-    By, ChangeId, FieldEdit, Holder, Mono, Now, Pin, Standing, SyncState,
+    By, ChangeId, Holder, Mono, Now, Pin, Standing, SyncState,
     operation::SourceEdit,
     plugin,
     port::{HeldEdit, Made, SettleEnd, SettleRequest, Settlement},
@@ -16,9 +15,10 @@ use plugin_sdk::{
 use prodspec_model::{Asset, AssetId, Digest, SourceName};
 
 use super::{
+    form::Form,
     intent::Intent,
-    record::{PlannedTarget, Stored},
-    unit::{Stage, Unit, Units, directed, number},
+    record::Stored,
+    unit::{Stage, Unit, Units, number},
 };
 
 /// Maximum number of fields in one edit.
@@ -77,11 +77,20 @@ impl Fields {
             calls,
             at_source: None,
         };
+        for (asset, target) in &stored.targets {
+            for earlier in &target.earlier {
+                if let Some(unit) = fields.unit(asset) {
+                    unit.had(earlier.version, &earlier.edits);
+                }
+            }
+        }
         for (asset, row) in &stored.rows {
             let Some(unit) = fields.unit(asset) else {
                 continue;
             };
-            unit.assets.insert(asset.clone(), Some(intent.pin_by(row)));
+            let pin = intent.pin_by(row);
+            unit.assets.insert(asset.clone(), Some(pin));
+            unit.may_have.extend((0..=intent.version()).map(Form::Set));
             unit.stage = match (row.updated_at, row.back_at) {
                 (Some(_), None) if !matches!(unit.stage, Stage::Due { .. }) => Stage::Doubted {
                     at: now,
@@ -92,60 +101,15 @@ impl Fields {
                     alone: false,
                 },
             };
+            if unit.stage.is_settled() {
+                unit.may_have = BTreeSet::from([intent.form(pin)]);
+            }
             // Never less than any number that the last owner has used.
             unit.moves = 2 * row.rollout.0 - u64::from(row.back_at.is_none());
             let moved = row.back_at.unwrap_or(row.moved_at);
             unit.moved_at = stored.rollout.started_at.checked_add(moved).ok();
         }
         fields
-    }
-
-    /// Adds targets that have come. They wait for their turn.
-    pub(crate) fn join(&mut self, targets: &[PlannedTarget], out: &mut Out) {
-        for target in targets {
-            let asset = target.before.id();
-            let before = Some(target.before.digest());
-            self.units
-                .add(&asset, (&target.edits, &target.reserved), before);
-            let left = self.unit(&asset).is_some_and(|it| it.stage == Stage::Left);
-            if left {
-                out.left.push(asset);
-            }
-        }
-    }
-
-    /// The fields that are the change's, with their values before and after, each with its targets.
-    pub(crate) fn known(&self) -> Vec<(FieldEdit, Vec<AssetId>)> {
-        let ours = self.units.all.iter().filter(|it| it.stage != Stage::Left);
-        let fields = ours.flat_map(|unit| unit.edits.iter().map(move |edit| (edit, unit)));
-        let targets = |unit: &Unit| unit.assets.keys().cloned().collect();
-        fields
-            .map(|(edit, unit)| (edit.clone(), targets(unit)))
-            .collect()
-    }
-
-    /// The targets, sorted by id.
-    pub(crate) fn targets(&self) -> impl Iterator<Item = &AssetId> {
-        self.units.of.keys()
-    }
-
-    /// Whether the asset is a target.
-    pub(crate) fn is_target(&self, asset: &AssetId) -> bool {
-        self.units.of.contains_key(asset)
-    }
-
-    /// Time at which the fields of a target were set last, or restored. `None`: they have not been, or it is no target.
-    pub(crate) fn moved_at(&self, asset: &AssetId) -> Option<Timestamp> {
-        let unit = self.units.all.get(*self.units.of.get(asset)?)?;
-        unit.moved_at.filter(|_| unit.stage != Stage::Left)
-    }
-
-    /// The targets that have to move together.
-    pub(crate) fn ties(&self) -> Vec<Vec<AssetId>> {
-        let several = self.units.all.iter().filter(|unit| unit.assets.len() > 1);
-        several
-            .map(|unit| unit.assets.keys().cloned().collect())
-            .collect()
     }
 
     /// Returns when an edit is due. `None`: none is.
@@ -175,7 +139,7 @@ impl Fields {
             if *pin == Pin::Default || unit.stage == Stage::Left {
                 continue;
             }
-            let turns = unit.is_back(intent) != Some(intent.is_back(*pin));
+            let turns = unit.aim(intent) != Some(intent.form(*pin));
             unit.assets.insert(asset.clone(), Some(*pin));
             if turns {
                 unit.stage = Stage::Due {
@@ -210,12 +174,15 @@ impl Fields {
         }
         self.calls += 1;
         let (call, alone) = (self.calls, chosen.len() == 1);
-        for no in &chosen {
-            self.units.all[*no].stage = Stage::Editing { call, alone };
-        }
         self.at_source = Some(call);
         out.calls
             .push(Call::Edit(call, self.edit_of(intent, &chosen)));
+        for no in &chosen {
+            let unit = &mut self.units.all[*no];
+            unit.stage = Stage::Editing { call, alone };
+            // It may be made even if the answer says otherwise, or is lost.
+            unit.may_have.extend(unit.aim(intent));
+        }
     }
 
     /// The units whose fields are looked up next, together.
@@ -253,7 +220,7 @@ impl Fields {
         for back in [true, false] {
             let (mut chosen, mut fields) = (Vec::new(), 0);
             let units = self.units.all.iter().enumerate();
-            for (no, unit) in units.filter(|(_, unit)| unit.is_back(intent) == Some(back)) {
+            for (no, unit) in units.filter(|(_, unit)| unit.is_back(intent) == back) {
                 let fits = fields + unit.edits.len() <= FIELDS || chosen.is_empty();
                 if due(unit, false) && fits {
                     chosen.push(no);
@@ -277,13 +244,17 @@ impl Fields {
         let mut targets = BTreeSet::new();
         let mut is_back = false;
         for unit in units.iter().filter_map(|no| self.units.all.get(*no)) {
-            let back = unit.is_back(intent) == Some(true);
-            if !back {
-                edit.units.push(unit.edits.len());
+            let back = unit.is_back(intent);
+            let fields = unit.directed(intent);
+            let many = fields.iter().map(Vec::len);
+            match back {
+                // One that cannot be restored does not hold up the others.
+                true => edit.units.extend(many),
+                false => edit.units.push(many.sum()),
             }
-            let edits = unit.edits.iter().map(|edit| SourceEdit {
+            let edits = fields.into_iter().flatten().map(|edit| SourceEdit {
                 source: self.source.clone(),
-                edit: directed(edit, back),
+                edit,
             });
             edit.edits.extend(edits);
             targets.extend(unit.assets.keys().cloned());
@@ -363,10 +334,8 @@ impl Fields {
 
     /// Whether a field of a unit is not the change's any more.
     fn is_left(&self, intent: &Intent, no: usize, left_alone: &[String]) -> bool {
-        let unit = &self.units.all[no];
-        let back = unit.is_back(intent) == Some(true);
-        let mut edits = unit.edits.iter();
-        edits.any(|edit| left_alone.contains(&directed(edit, back).to_string()))
+        let mut edits = self.units.all[no].directed(intent).into_iter().flatten();
+        edits.any(|edit| left_alone.contains(&edit.to_string()))
     }
 
     fn made(
@@ -386,6 +355,7 @@ impl Fields {
         self.calls += 1;
         let unit = &mut self.units.all[no];
         unit.stage = Stage::Settling(self.calls);
+        unit.may_have = unit.aim(intent).into_iter().collect();
         for change in &made.changes {
             if let Some(contents) = unit.contents.get_mut(&change.id()) {
                 contents.looked = change.after.as_ref().map(Asset::digest);

@@ -3,14 +3,19 @@
 //! In both, the targets and the policy are of a group of their own: the targets name the key of the change as their policy,
 //! and the asset with that key is the policy that the change names, as of the newest incarnation.
 
-use plugin_sdk::{BoxError, Cause, GroupHead, Pin, Standing, SyncState};
+use std::collections::BTreeMap;
+
+use plugin_sdk::{BoxError, Cause, GroupHead, Pin, RolloutId, Standing, SyncState};
 use prodspec_model::{
     Asset, AssetId, AssetRef, Digest, Incarnation,
     addons::RolloutPolicyRef,
     rollout::{RolloutPolicy, Update},
 };
 
-use super::record::{PlannedTarget, Stored};
+use super::{
+    form::Form,
+    record::{PlannedTarget, RollOutTarget, Stored, Version},
+};
 use crate::{
     group::policy_of,
     kernel::{Joins, Recovered, edited},
@@ -28,6 +33,10 @@ pub(crate) struct Intent {
     to: Incarnation,
     /// Digest of the policy asset that `to` was made with. `None`: there was none.
     policy_digest: Option<Digest>,
+    /// The versions before the present one, oldest first.
+    earlier: Vec<Version>,
+    /// The contents of the targets in these.
+    had: BTreeMap<(usize, AssetId), Option<Digest>>,
 }
 
 impl Intent {
@@ -38,8 +47,10 @@ impl Intent {
     pub(crate) fn of(stored: &Stored, latest: &Incarnation) -> Result<Self, BoxError> {
         let key = stored.rollout.policy.clone();
         let policy = stored.record.change.policy.id.clone();
-        let (mut before, mut after) = (Vec::new(), Vec::new());
-        for (_, target) in &stored.targets {
+        let (mut before, mut after, mut had) = (Vec::new(), Vec::new(), BTreeMap::new());
+        for (id, target) in &stored.targets {
+            let earlier = target.earlier.iter();
+            had.extend(earlier.map(|it| ((it.version, id.clone()), it.content)));
             before.push(renamed(&key, &Asset::try_from(target.before.as_str())?)?);
             after.push(renamed(&key, &Asset::try_from(target.after.as_str())?)?);
         }
@@ -53,13 +64,74 @@ impl Intent {
             policy,
             from,
             to,
+            earlier: stored.record.earlier.clone(),
+            had,
         })
     }
 
-    /// The content of an asset with all fields set, or as it was.
-    pub(crate) fn content(&self, asset: &AssetId, is_set: bool) -> Option<Digest> {
-        let of = if is_set { &self.to } else { &self.from };
+    /// The number of the present version of the change, from 0.
+    pub(crate) fn version(&self) -> usize {
+        self.earlier.len()
+    }
+
+    /// The form of a target's fields by a pin.
+    pub(super) fn form(&self, pin: Pin) -> Form {
+        if pin.is_at(self.from.no()) {
+            return Form::Before;
+        }
+        let no = pin.incarnation().unwrap_or(self.to.no());
+        let over = self.earlier.iter().filter(|it| no > it.last);
+        Form::Set(over.count())
+    }
+
+    /// The content of an asset with its fields in this form.
+    fn content(&self, asset: &AssetId, form: Form) -> Option<Digest> {
+        let of = match form {
+            Form::Before => &self.from,
+            Form::Set(version) if version == self.version() => &self.to,
+            Form::Set(version) => return *self.had.get(&(version, asset.clone()))?,
+        };
         of.asset(asset).map(|asset| asset.digest())
+    }
+
+    /// Replaces the values of the change by those of these targets, in the rollout `next`. Notes in their records the
+    /// version until now.
+    ///
+    /// # Errors
+    /// When a target cannot be read.
+    pub(crate) fn hand_over(
+        &mut self,
+        next: RolloutId,
+        targets: &mut [(AssetId, RollOutTarget)],
+    ) -> Result<(), BoxError> {
+        let (version, mut after) = (self.version(), Vec::new());
+        for (id, target) in targets {
+            after.push(renamed(
+                &self.key,
+                &Asset::try_from(target.after.as_str())?,
+            )?);
+            let content = self.content(id, Form::Set(version));
+            if let Some(earlier) = target.earlier.last_mut() {
+                earlier.content = content;
+            }
+            self.had.insert((version, id.clone()), content);
+        }
+        self.earlier.push(Version {
+            until: next,
+            last: self.to.no(),
+        });
+        self.to = edited(&self.to, self.to.no().next(), after, &[]);
+        Ok(())
+    }
+
+    /// The incarnation with all fields set.
+    pub(crate) fn to(&self) -> &Incarnation {
+        &self.to
+    }
+
+    /// The versions before the present one, oldest first.
+    pub(crate) fn earlier(&self) -> &[Version] {
+        &self.earlier
     }
 
     /// Returns the incarnation after `latest` as it would be with all fields set, for questions about the pushes that
@@ -70,16 +142,11 @@ impl Intent {
         let set = own.iter().filter_map(|id| {
             let now = latest.asset(id)?;
             let as_it_was = renamed(&self.key, &now).ok()?.digest();
-            let unchanged = self.content(id, false) == Some(as_it_was);
+            let unchanged = self.content(id, Form::Before) == Some(as_it_was);
             let policy = policy_of(&now).filter(|_| unchanged)?;
             renamed(&policy, &self.to.asset(id)?).ok()
         });
         edited(latest, latest.no().next(), set.collect(), &[])
-    }
-
-    /// Whether a pin stands for the fields as they were.
-    pub(crate) fn is_back(&self, pin: Pin) -> bool {
-        pin.is_at(self.from.no())
     }
 
     /// Takes in the policy of a newer incarnation. Returns the incarnation for the kernel, if it has changed.
@@ -166,8 +233,10 @@ impl Intent {
 
     /// The pin that the record of a target stands for.
     pub(crate) fn pin_by(&self, row: &TargetRecord) -> Pin {
+        let version = self.earlier.iter().find(|it| row.rollout < it.until);
+        let no = version.map_or(self.to.no(), |it| it.last);
         match row.back_at {
-            None => Pin::At(self.to.no(), Cause::Intent),
+            None => Pin::At(no, Cause::Intent),
             Some(_) => Pin::At(self.from.no(), Cause::Rollback),
         }
     }
@@ -175,11 +244,12 @@ impl Intent {
     /// The standing of a target at a pin, as its last look found it.
     pub(crate) fn standing(&self, asset: &AssetId, pin: Pin, is_updated: bool) -> Standing {
         let since = self.from.header().sealed_at;
-        let state = match is_updated && !pin.is_at(self.from.no()) {
+        let form = self.form(pin);
+        let state = match is_updated && form != Form::Before {
             true => SyncState::InSync { since },
             false => SyncState::out_of_sync(since),
         };
-        Standing::at(pin, self.content(asset, !pin.is_at(self.from.no())), state)
+        Standing::at(pin, self.content(asset, form), state)
     }
 }
 

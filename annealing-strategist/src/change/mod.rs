@@ -4,14 +4,18 @@
 //! `record` has the stored data.
 
 mod fields;
+mod form;
 mod intent;
 mod record;
 mod standings;
+mod targets;
 #[cfg(test)]
 mod tests;
 mod unit;
 
-pub use record::{Arrivals, Known, Planned, PlannedTarget, key_of, name_of, requested_key};
+pub use record::{
+    HandOver, Known, LiveChange, Planned, PlannedTarget, key_of, name_of, requested_key,
+};
 
 pub(crate) use fields::{Call, Fields, Out};
 pub(crate) use intent::Intent;

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use control_plane_store::{Batch, Error, Expect, Record, Store, Version, record};
+use control_plane_store::{Batch, Error, Expect, Record, Store, Version as Stamp, limit, record};
 use jiff::Timestamp;
 use plugin_sdk::{BoxError, By, ChangeId, FieldEdit, Holder, RolloutId};
-use prodspec_model::{Asset, AssetId, IncarnationNo, PartitionId, SourceName, rollout::RollOut};
+use prodspec_model::{
+    Asset, AssetId, Digest, IncarnationNo, PartitionId, SourceName, rollout::RollOut,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::record::{Quarantined, Rollout, State, TargetRecord, name};
@@ -17,6 +19,9 @@ pub(crate) const BESIDE: usize = 2000;
 
 /// Maximum length of the name of a change that is requested, in bytes.
 const NAME: usize = 60;
+
+/// Room for the other records of the commit that hands a change over, in bytes.
+const REST: usize = 256 * 1024;
 
 /// The beginning of the keys of changes.
 const KEYS: &str = "rollout/";
@@ -73,6 +78,18 @@ pub(crate) struct RollOutRecord {
     /// Assets that match its filter and are not its targets: they had the values already, or a person has set their fields.
     #[serde(default)]
     pub(crate) beside: BTreeSet<AssetId>,
+    /// The values that it set before those of `change`, oldest first.
+    #[serde(default)]
+    pub(crate) earlier: Vec<Version>,
+}
+
+/// One version of the values of a change, until it was handed over to the next one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Version {
+    /// The rollout that took over with the next version.
+    pub(crate) until: RolloutId,
+    /// The last number that the incarnation with these values had.
+    pub(crate) last: IncarnationNo,
 }
 
 impl Record for RollOutRecord {
@@ -95,6 +112,20 @@ pub(crate) struct RollOutTarget {
     /// The rollout in which it came, if the asset was not there when the change began.
     #[serde(default)]
     pub(crate) late_in: Option<RolloutId>,
+    /// Its values and contents in earlier versions of the change, oldest first.
+    #[serde(default)]
+    pub(crate) earlier: Vec<Earlier>,
+}
+
+/// A target in an earlier version of its change.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Earlier {
+    /// The number of the version, from 0.
+    pub(crate) version: usize,
+    /// The fields that the version sets, with their values before and after.
+    pub(crate) edits: Vec<FieldEdit>,
+    /// Digest of the target with these, in the group of the change.
+    pub(crate) content: Option<Digest>,
 }
 
 impl Record for RollOutTarget {
@@ -134,15 +165,16 @@ impl PlannedTarget {
             before: self.before.canonical().to_owned(),
             after: self.after.canonical().to_owned(),
             late_in,
+            earlier: Vec::new(),
         };
         (self.before.id(), row)
     }
 }
 
-/// Assets that have come while a change is live, and are not its targets yet.
+/// A live change with the fields of its targets.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Arrivals {
+pub struct LiveChange {
     /// The key of the change.
     pub key: AssetId,
     /// The change, as it was requested.
@@ -153,15 +185,17 @@ pub struct Arrivals {
     pub holder: Holder,
     /// The source whose fields it sets.
     pub source: SourceName,
-    /// The assets that have come, sorted by id.
-    pub assets: Vec<AssetId>,
-    /// The fields of the targets so far, with their values before and after, each with its targets.
+    /// The assets that have come and may join it, sorted by id.
+    pub arrivals: Vec<AssetId>,
+    /// The fields of the targets so far, with the values that the change knows and the newest one, each with its targets.
     pub known: Vec<(FieldEdit, Vec<AssetId>)>,
-    /// The rollout that they join.
+    /// The number of its present version, from 0.
+    pub(crate) version: usize,
+    /// Its rollout.
     pub(crate) rollout: RolloutId,
 }
 
-impl Arrivals {
+impl LiveChange {
     /// The commit of the records of new targets.
     ///
     /// # Errors
@@ -175,6 +209,70 @@ impl Arrivals {
             .iter()
             .map(|it| it.stored(&self.key, Some(self.rollout)));
         put_targets(Batch::new(), partition, &self.key, rows)
+    }
+}
+
+/// Other values of a live change, which were tried.
+#[derive(Debug, Clone)]
+pub struct HandOver {
+    pub(crate) key: AssetId,
+    pub(crate) holder: Holder,
+    pub(crate) change: RollOut,
+    /// The number of the version with these values.
+    pub(crate) version: usize,
+    /// The targets with the other values.
+    pub(crate) targets: Vec<(AssetId, RollOutTarget)>,
+}
+
+impl HandOver {
+    /// Prepares to give the fields of `live` the values of `change`. `after`: each target with these values set, and its fields.
+    ///
+    /// # Errors
+    /// When the records of the targets cannot be read, or are too large for one commit.
+    pub async fn prepare(
+        store: &(impl Store + ?Sized),
+        partition: &PartitionId,
+        live: &LiveChange,
+        change: RollOut,
+        after: Vec<(Asset, Vec<FieldEdit>)>,
+    ) -> Result<Self, BoxError> {
+        let (mut targets, mut bytes) = (Vec::new(), 0);
+        for (after, edits) in after {
+            let asset = after.id();
+            let named = name(&live.key, &asset);
+            let row = record::load::<RollOutTarget>(store, partition, &named).await?;
+            let Some(mut row) = row.map(|row| row.value) else {
+                continue;
+            };
+            row.earlier.push(Earlier {
+                version: live.version,
+                edits: row.edits.clone(),
+                content: Some(after.digest()),
+            });
+            row.late_in = None;
+            for edit in &mut row.edits {
+                let other = edits
+                    .iter()
+                    .find(|it| it.document == edit.document && it.path == edit.path);
+                if let Some(other) = other {
+                    edit.to.clone_from(&other.to);
+                }
+            }
+            after.canonical().clone_into(&mut row.after);
+            bytes += record::put(partition, &named, &row)?.bytes();
+            targets.push((asset, row));
+        }
+        if bytes > limit::BATCH - REST {
+            let many = targets.len();
+            return Err(format!("the records of {many} targets are too large for one commit: abort the change, and begin one with another name").into());
+        }
+        Ok(Self {
+            key: live.key.clone(),
+            holder: live.holder.clone(),
+            change,
+            version: live.version + 1,
+            targets,
+        })
     }
 }
 
@@ -228,6 +326,7 @@ impl Planned {
                 at,
                 base,
                 beside: beside.into_iter().take(BESIDE).collect(),
+                earlier: Vec::new(),
             },
         }))
     }
@@ -304,7 +403,7 @@ pub struct Known {
     pub by: By,
     /// The newest rollout of the change.
     pub rollout: Rollout,
-    version: Version,
+    version: Stamp,
 }
 
 impl Known {
@@ -345,6 +444,11 @@ impl Stored {
 }
 
 impl RollOutRecord {
+    /// Whether a rollout was one to earlier values.
+    pub(crate) fn is_over(&self, rollout: RolloutId) -> bool {
+        self.earlier.last().is_some_and(|it| rollout < it.until)
+    }
+
     /// The program that holds the fields of the change with this key.
     pub(crate) fn holder(&self, key: &AssetId) -> Holder {
         holder(key, self.number)

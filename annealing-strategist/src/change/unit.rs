@@ -1,17 +1,23 @@
 //! Units: targets of a change that have a field in common, and how far they are on their way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use plugin_sdk::{ChangeId, FieldEdit, Holder, Mono, Pin, Standing, SyncState};
 use prodspec_model::{AssetId, Digest};
+use serde_json::Value;
 
-use super::intent::Intent;
+use super::{form::Form, intent::Intent};
 
 /// Targets that have a field in common.
 #[derive(Debug, Default)]
 pub(super) struct Unit {
+    /// The fields, with their values before and in the newest version of the change.
     pub(super) edits: Vec<FieldEdit>,
+    /// The same in earlier versions.
+    earlier: BTreeMap<usize, Vec<FieldEdit>>,
+    /// The forms that the fields may have now, as far as the change knows. Other values are a person's.
+    pub(super) may_have: BTreeSet<Form>,
     /// The edit by which they were reserved.
     pub(super) reserved: Option<ChangeId>,
     /// The targets, each with its pin. `None`: it has not moved.
@@ -74,11 +80,85 @@ impl Stage {
 }
 
 impl Unit {
-    /// Whether the fields are to be as they were. `None`: no target has moved.
-    pub(super) fn is_back(&self, intent: &Intent) -> Option<bool> {
+    /// The form that the fields are to have. `None`: no target has moved.
+    pub(super) fn aim(&self, intent: &Intent) -> Option<Form> {
         let pins = self.assets.values().flatten();
-        let last = pins.map(|pin| intent.is_back(*pin));
-        last.max()
+        pins.map(|pin| intent.form(*pin)).max()
+    }
+
+    /// Whether the fields are to be as they were.
+    pub(super) fn is_back(&self, intent: &Intent) -> bool {
+        self.aim(intent) == Some(Form::Before)
+    }
+
+    /// For each field, the edits that give it the value that it is to have: one for each value that it may have.
+    pub(super) fn directed(&self, intent: &Intent) -> Vec<Vec<FieldEdit>> {
+        let newest = Form::Set(intent.version());
+        let aim = self.aim(intent).unwrap_or(newest);
+        let mut from: Vec<Form> = self.may_have.iter().copied().collect();
+        from.retain(|form| *form != aim);
+        if from.is_empty() {
+            from.push(match aim {
+                Form::Before => newest,
+                Form::Set(_) => Form::Before,
+            });
+        }
+        let of = |edit: &FieldEdit| {
+            let between = |from: &Form| {
+                let mut directed = edit.clone();
+                directed.was = self.value(edit, *from)?;
+                directed.to = self.value(edit, aim)?;
+                Some(directed)
+            };
+            let mut edits: Vec<FieldEdit> = from.iter().filter_map(between).collect();
+            edits.dedup();
+            edits
+        };
+        self.edits.iter().map(of).collect()
+    }
+
+    /// The value of a field in a form. `None`: that version did not set it.
+    fn value(&self, edit: &FieldEdit, form: Form) -> Option<Option<Value>> {
+        let earlier = match form {
+            Form::Before => return Some(edit.was.clone()),
+            Form::Set(version) => self.earlier.get(&version),
+        };
+        let Some(earlier) = earlier else {
+            return Some(edit.to.clone());
+        };
+        let same = earlier.iter().find(|it| named(it) == named(edit));
+        same.map(|it| it.to.clone())
+    }
+
+    /// The fields of a target in the newest version.
+    fn edits_like(&self, edits: &[FieldEdit]) -> Vec<FieldEdit> {
+        let names: BTreeSet<String> = edits.iter().map(named).collect();
+        let ours = self.edits.iter().filter(|it| names.contains(&named(it)));
+        ours.cloned().collect()
+    }
+
+    /// Takes in the fields of a target in an earlier version.
+    pub(super) fn had(&mut self, version: usize, edits: &[FieldEdit]) {
+        let known = self.earlier.entry(version).or_default();
+        for edit in edits {
+            if !known.iter().any(|it| named(it) == named(edit)) {
+                known.push(edit.clone());
+            }
+        }
+    }
+
+    /// The fields with all values that they had in earlier versions, each with the newest value.
+    pub(super) fn known(&self) -> impl Iterator<Item = FieldEdit> {
+        let earlier = self.earlier.values().flatten().filter_map(|it| {
+            let mut newest = self
+                .edits
+                .iter()
+                .find(|edit| named(edit) == named(it))?
+                .clone();
+            newest.was.clone_from(&it.to);
+            Some(newest)
+        });
+        self.edits.iter().cloned().chain(earlier)
     }
 
     /// The id of the present edit. It differs each time that the fields are set or restored.
@@ -104,15 +184,6 @@ impl Unit {
         };
         Some(standing)
     }
-}
-
-/// The edit that sets a field, or restores it.
-pub(super) fn directed(edit: &FieldEdit, back: bool) -> FieldEdit {
-    let mut edit = edit.clone();
-    if back {
-        std::mem::swap(&mut edit.was, &mut edit.to);
-    }
-    edit
 }
 
 /// All units, with their targets and fields.
@@ -146,6 +217,7 @@ impl Units {
         self.all[no]
             .reserved
             .get_or_insert_with(|| reserved.clone());
+        self.all[no].may_have.insert(Form::Before);
         self.all[no].assets.insert(asset.clone(), None);
         let contents = Contents {
             before,
@@ -153,6 +225,20 @@ impl Units {
         };
         self.all[no].contents.insert(asset.clone(), contents);
         self.of.insert(asset.clone(), no);
+    }
+
+    /// Gives the fields of a target other values, those of the version after `version`.
+    pub(super) fn give(&mut self, asset: &AssetId, version: usize, edits: &[FieldEdit]) {
+        let Some(no) = self.of.get(asset) else { return };
+        let unit = &mut self.all[*no];
+        let were = unit.edits_like(edits);
+        unit.had(version, &were);
+        for edit in edits {
+            let ours = unit.edits.iter_mut().find(|it| named(it) == named(edit));
+            if let Some(ours) = ours {
+                ours.to.clone_from(&edit.to);
+            }
+        }
     }
 
     /// Forgets a target, and a unit without targets.

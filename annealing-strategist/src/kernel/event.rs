@@ -50,6 +50,17 @@ pub enum Event {
         /// All assets that move together, beside those that edges tie.
         ties: Vec<Vec<AssetId>>,
     },
+    /// An operator gives the change other values of its fields.
+    HandedOver {
+        /// The targets with these values.
+        latest: Incarnation,
+        /// The values, for the history.
+        to: String,
+        /// The operator, and the reason given.
+        by: By,
+        /// Number under which the answer is returned.
+        reply: u64,
+    },
     /// New standings of assets of the group.
     Standings(Vec<(AssetId, Standing)>),
     /// A call of the selection stack ended.

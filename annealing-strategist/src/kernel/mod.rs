@@ -129,6 +129,15 @@ impl control_plane_runtime::Kernel for Kernel {
             Event::TakenBack => self.other_is_back(now, out),
             Event::Came { come, gone } => self.came(now, come, &gone, out),
             Event::Joined { joins, ties } => self.joined(now, &joins, ties, out),
+            Event::HandedOver {
+                latest,
+                to,
+                by,
+                reply,
+            } => {
+                let answer = self.handed_over(now, (latest, &to), by, out);
+                out.replies.push((reply, answer));
+            }
             Event::Tick => {}
         }
         self.go_on(now, out);

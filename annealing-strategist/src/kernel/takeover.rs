@@ -109,22 +109,57 @@ impl Kernel {
         };
         let of = format!("{} of `{}`", live.id(), self.group.policy());
         if self.is_change {
-            let why =
-                "sets fields; abort it or roll it back, and begin a change with the other values";
+            let why = "sets fields; hand it over with the other values of the same fields";
             return Err(Refused(format!("{of} {why}")));
         }
-        let mut found = self.candidates(self.group.latest(), None);
-        self.add_moved(None, &mut found);
-        if self.group.latest().no() <= live.to().no() || found.targets.is_empty() {
+        let is_newer = self.group.latest().no() > live.to().no();
+        let to = self.group.latest().id().to_string();
+        if !is_newer || !self.begin_instead(now, &to, by, out) {
             let why = "has nothing newer to hand over to; to undo it, roll it back";
             return Err(Refused(format!("{of} {why}")));
         }
+        Ok(())
+    }
+
+    /// Begins the rollout of the newest incarnation in the place of the live one. Returns whether there is anything to roll
+    /// out.
+    fn begin_instead(&mut self, now: Now, to: &str, by: By, out: &mut Effects) -> bool {
+        let mut found = self.candidates(self.group.latest(), None);
+        self.add_moved(None, &mut found);
+        if found.targets.is_empty() {
+            return false;
+        }
         let at = self.clock.at(now);
         if let Some(live) = &mut self.live {
-            let entry = format!("handed over to {}", self.group.latest().id());
-            live.note(at, entry, Some(by));
+            live.note(at, format!("handed over to {to}"), Some(by));
         }
         self.begin(now, found, out);
+        true
+    }
+
+    /// An operator gives the change other values of its fields: the incarnation with these takes over now.
+    pub(super) fn handed_over(
+        &mut self,
+        now: Now,
+        (latest, to): (Incarnation, &str),
+        by: By,
+        out: &mut Effects,
+    ) -> Result<(), Refused> {
+        let policy = self.group.policy().clone();
+        let refused = |why: &str| Err(Refused(format!("the change `{policy}` {why}")));
+        match self.live.as_ref().map(Live::state) {
+            None => return refused("is over; begin one with another name"),
+            Some(State::RollingBack { .. }) => {
+                return refused("goes back; begin one with another name when it has ended");
+            }
+            Some(_) => {}
+        }
+        let before = self.group.latest().clone();
+        self.group.take(latest);
+        if !self.begin_instead(now, to, by, out) {
+            self.group.take(before);
+            return refused("has no target that these values change; to undo it, roll it back");
+        }
         Ok(())
     }
 

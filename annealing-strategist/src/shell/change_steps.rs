@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use control_plane_runtime::{Kernel as _, Runtime};
 use plugin_sdk::{
-    BoxError, Finding, Follow, Health, Holder, Judgement, Pin, Standing, SyncState,
+    BoxError, Finding, Follow, Health, Holder, Judgement, Pin, RolloutId, Standing, SyncState,
     port::{SettleEnd, WaitNo},
 };
 use prodspec_model::{Asset, AssetId, Incarnation, snapshot};
@@ -156,7 +156,7 @@ impl<R: Runtime> Groups<R> {
         }
     }
 
-    fn collect_change(&mut self, key: &AssetId, mut effects: Effects) {
+    pub(super) fn collect_change(&mut self, key: &AssetId, mut effects: Effects) {
         for step in &mut effects.steps {
             // The head is the change's own, and its end.
             step.head = None;
@@ -299,12 +299,17 @@ impl<R: Runtime> Groups<R> {
     /// Assets that have come join the change that holds their fields, or are passed over.
     pub(super) fn arrived(
         &mut self,
-        (key, holder): (&AssetId, &Holder),
+        (key, holder, rollout): (&AssetId, &Holder, RolloutId),
         targets: &[PlannedTarget],
         beside: Vec<AssetId>,
     ) {
         let change = self.changes.all.get(key);
         if change.is_some_and(|it| !it.has_ended && it.holder == *holder) {
+            if change.is_some_and(|it| it.record.is_over(rollout)) {
+                // It was handed over to other values meanwhile. They come again.
+                let assets = targets.iter().map(|it| it.before.id()).collect();
+                return self.work.push(Work::Forget(key.clone(), assets));
+            }
             self.join_change(key, targets);
             let latest = &self.latest;
             let there = beside.into_iter().filter(|id| latest.asset(id).is_some());

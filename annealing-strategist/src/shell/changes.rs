@@ -14,7 +14,7 @@ use prodspec_model::{AssetId, Incarnation};
 
 use super::{Input, calls::Foreseen, handle::Reply, kernels::Kernels, waiting::Waiting};
 use crate::{
-    change::{self, Arrivals, Fields, Intent, RollOutRecord},
+    change::{self, Fields, Intent, LiveChange, RollOutRecord},
     group::policy_of,
     kernel::{Kernel, Taken},
     record::State,
@@ -31,7 +31,7 @@ pub(super) struct Changes {
     /// Where notices of durable steps go. `None`: a rehearsal, which has no changes.
     pub(super) sender: Option<UnboundedSender<Input>>,
     /// Callers that wait for assets that come.
-    pub(super) asking: Vec<Reply<Vec<Arrivals>>>,
+    pub(super) asking: Vec<Reply<Vec<LiveChange>>>,
     /// Callers that wait for the end of a change.
     pub(super) waiting: Waiting,
     pub(super) calls: Vec<(AssetId, change::Call)>,
@@ -219,23 +219,31 @@ impl Changes {
         all.any(|change| change.record.change.alone_while_baking)
     }
 
-    /// The assets that have come and may still join a live change.
-    fn arrivals(&self) -> Vec<Arrivals> {
-        let come = self.all.iter().filter_map(|(key, change)| {
-            let kernel = self.kernels.get(key)?;
-            kernel.expected().next()?;
-            Some(Arrivals {
-                key: key.clone(),
-                change: change.record.change.clone(),
-                by: change.record.by.clone(),
-                holder: change.holder.clone(),
-                source: change.record.source.clone(),
-                assets: kernel.expected().cloned().collect(),
-                known: change.fields.known(),
-                rollout: kernel.newest()?.id,
-            })
-        });
-        come.collect()
+    /// The live change with this key.
+    pub(super) fn live(&self, key: &AssetId) -> Option<LiveChange> {
+        let change = self.all.get(key).filter(|it| !it.has_ended)?;
+        let kernel = self.kernels.get(key)?;
+        Some(LiveChange {
+            key: key.clone(),
+            change: change.record.change.clone(),
+            by: change.record.by.clone(),
+            holder: change.holder.clone(),
+            source: change.record.source.clone(),
+            arrivals: kernel.expected().cloned().collect(),
+            known: change.fields.known(),
+            version: change.intent.version(),
+            rollout: kernel.newest()?.id,
+        })
+    }
+
+    /// The live changes for which assets have come that may still join them.
+    fn arrivals(&self) -> Vec<LiveChange> {
+        let expects = |key: &&AssetId| {
+            let kernel = self.kernels.get(*key);
+            kernel.is_some_and(|kernel| kernel.expected().next().is_some())
+        };
+        let keys = self.all.keys().filter(expects);
+        keys.filter_map(|key| self.live(key)).collect()
     }
 
     /// Answers those who wait for assets that come, if there are any.

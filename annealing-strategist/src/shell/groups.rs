@@ -368,6 +368,14 @@ impl<R: Runtime> Groups<R> {
         })
     }
 
+    pub(super) fn log_step(&mut self, step: &Step) {
+        for record in &step.records {
+            if let Record::Rollout(rollout) = record {
+                self.log(rollout);
+            }
+        }
+    }
+
     fn log(&mut self, rollout: &Rollout) {
         if let Some(logged) = &mut self.logged {
             logged.tell(&self.strategist.partition, rollout);
@@ -383,10 +391,8 @@ impl<R: Runtime> Groups<R> {
     }
 
     pub(super) fn perform(&mut self, policy: &AssetId, effects: Effects) {
-        for record in effects.steps.iter().flat_map(|step| &step.records) {
-            if let Record::Rollout(rollout) = record {
-                self.log(rollout);
-            }
+        for step in &effects.steps {
+            self.log_step(step);
         }
         let steps = effects.steps.into_iter().filter(|step| !step.is_empty());
         self.work

@@ -12,7 +12,7 @@ use prodspec_model::{AssetId, IncarnationNo, PartitionId};
 
 use super::{Input, Strategist};
 use crate::{
-    change::{Arrivals, Planned, PlannedTarget},
+    change::{HandOver, LiveChange, Planned, PlannedTarget},
     kernel::{Command, GroupOutcome, Refused, View},
     line::{self, StoppedLine},
     preview::{self, Schedule},
@@ -191,8 +191,27 @@ impl<R: Runtime> Handle<R> {
     ///
     /// # Errors
     /// When the strategist is not running, or its stored data cannot be read.
-    pub async fn arrivals(&self) -> Result<Vec<Arrivals>, AskError> {
+    pub async fn arrivals(&self) -> Result<Vec<LiveChange>, AskError> {
         self.ask(Input::Arrivals).await
+    }
+
+    /// Returns the live change with this key. `None`: there is none.
+    ///
+    /// # Errors
+    /// When the strategist is not running, or its stored data cannot be read.
+    pub async fn live_change(&self, key: &AssetId) -> Result<Option<LiveChange>, AskError> {
+        self.ask(|reply| Input::LiveChange(key.clone(), reply))
+            .await
+    }
+
+    /// Gives a live change other values of the same fields: a new rollout of it takes over. Returns once that is durable.
+    ///
+    /// # Errors
+    /// When the change is over, goes back, or has other targets by now, the strategist is not running, or its stored data
+    /// cannot be read.
+    pub async fn hand_over(&self, to: HandOver, by: By) -> Result<(), AskError> {
+        let answer = self.ask(|reply| Input::HandOver(Box::new(to), by, reply));
+        Ok(answer.await??)
     }
 
     /// Adds assets that came to the change that they came for: `targets`, whose fields are reserved and whose records are in
@@ -202,11 +221,15 @@ impl<R: Runtime> Handle<R> {
     /// When the strategist is not running; the next owner adds the targets by their records.
     pub async fn join(
         &self,
-        arrivals: &Arrivals,
+        arrivals: &LiveChange,
         targets: Vec<PlannedTarget>,
         beside: Vec<AssetId>,
     ) -> Result<(), AskError> {
-        let of = (arrivals.key.clone(), arrivals.holder.clone());
+        let of = (
+            arrivals.key.clone(),
+            arrivals.holder.clone(),
+            arrivals.rollout,
+        );
         let input = |reply| Input::Join(of, targets, beside, reply);
         self.ask(input).await
     }

@@ -5,6 +5,7 @@ mod calls;
 mod change_steps;
 mod changes;
 mod groups;
+mod hand_over;
 mod handle;
 mod kernels;
 mod logged;
@@ -24,7 +25,7 @@ use futures::{
     future::BoxFuture,
 };
 use plugin_sdk::{
-    Actuator, BoxError, Edits, Feed, FeedItem, Follow, Holder, Pin, Standing, plugin,
+    Actuator, BoxError, Edits, Feed, FeedItem, Follow, Holder, Pin, RolloutId, Standing, plugin,
     port::{SettleEnd, SettleEnds, SettleReply, WaitNo},
     with_causes,
 };
@@ -35,7 +36,7 @@ pub use handle::{AskError, Handle};
 pub use rehearsal::Rehearsal;
 
 use crate::{
-    change::{self, Arrivals, Planned, PlannedTarget},
+    change::{self, HandOver, LiveChange, Planned, PlannedTarget},
     kernel::{Call, Command, Event, Heads, Refused, View},
     line::StoppedLine,
     preview::Course,
@@ -61,10 +62,14 @@ pub(crate) enum Input {
     /// A change has begun: its records are in the store.
     RollOut(Box<Planned>, handle::Reply<Result<(), Refused>>),
     /// Waits for assets that come and may join a live change.
-    Arrivals(handle::Reply<Vec<Arrivals>>),
+    Arrivals(handle::Reply<Vec<LiveChange>>),
+    /// Asks for a live change.
+    LiveChange(AssetId, handle::Reply<Option<LiveChange>>),
+    /// A live change gets other values.
+    HandOver(Box<HandOver>, By, handle::Reply<Result<(), Refused>>),
     /// Assets that came join a change, and others do not. Answered with whether the change is live.
     Join(
-        (AssetId, Holder),
+        (AssetId, Holder, RolloutId),
         Vec<PlannedTarget>,
         Vec<AssetId>,
         handle::Reply<()>,
@@ -338,8 +343,11 @@ impl<R: Runtime> Session<R> {
                 drop(reply.send(answer));
             }
             Input::Arrivals(reply) => self.groups.changes.asking.push(reply),
+            // The caller may have gone.
+            Input::LiveChange(key, reply) => drop(reply.send(self.groups.changes.live(&key))),
+            Input::HandOver(to, by, reply) => self.groups.hand_change_over(&to, by, reply),
             Input::Join(of, targets, beside, reply) => {
-                self.groups.arrived((&of.0, &of.1), &targets, beside);
+                self.groups.arrived((&of.0, &of.1, of.2), &targets, beside);
                 // The caller may have gone.
                 let _ = reply.send(());
             }

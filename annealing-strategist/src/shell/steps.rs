@@ -26,6 +26,13 @@ const FORGOTTEN_AT_ONCE: usize = 1000;
 pub(super) enum Work {
     /// Make a step of the group of this policy durable.
     Step(AssetId, Step),
+    /// Make the step by which a change is handed over to other values durable, with these records of it and its targets.
+    HandOver(
+        AssetId,
+        Step,
+        Box<RollOutRecord>,
+        Vec<(AssetId, RollOutTarget)>,
+    ),
     /// These targets are not the change's any more, or it has ended: delete their records.
     Forget(AssetId, Vec<AssetId>),
     /// Write the record of the change with this key.
@@ -117,8 +124,14 @@ impl Steps {
         while let Some(work) = self.work.next().await {
             match work {
                 Work::Step(policy, step) => {
-                    if let Err(error) = self.step(&policy, step).await {
+                    if let Err(error) = self.step(&policy, step, Vec::new()).await {
                         tracing::warn!(partition = %self.partition, %policy, error = &*error as &dyn std::error::Error, "failed to make a step of a rollout durable; the next owner of the partition continues the rollout");
+                        return;
+                    }
+                }
+                Work::HandOver(key, step, record, targets) => {
+                    if let Err(error) = self.hand_over(&key, step, &record, &targets).await {
+                        tracing::warn!(partition = %self.partition, change = %key, error = &*error as &dyn std::error::Error, "failed to hand over a change; the next owner of the partition continues it with the values before, unless the commit was made");
                         return;
                     }
                 }
@@ -176,8 +189,27 @@ impl Steps {
         self.actuator.actuate(step).await
     }
 
-    async fn step(&self, policy: &AssetId, step: Step) -> Result<(), BoxError> {
-        let mut actuation = Actuation::default();
+    /// Writes the new values of a change in one commit with the rollout that takes over.
+    async fn hand_over(
+        &self,
+        key: &AssetId,
+        step: Step,
+        record: &RollOutRecord,
+        targets: &[(AssetId, RollOutTarget)],
+    ) -> Result<(), BoxError> {
+        let partition = &self.partition;
+        let mut writes = vec![self.rewrites.put(partition, key.as_str(), record)?];
+        for (asset, target) in targets {
+            writes.push(self.rewrites.put(partition, &name(key, asset), target)?);
+        }
+        self.step(key, step, writes).await
+    }
+
+    async fn step(&self, policy: &AssetId, step: Step, writes: Vec<Write>) -> Result<(), BoxError> {
+        let mut actuation = Actuation {
+            writes,
+            ..Actuation::default()
+        };
         for record in step.records {
             actuation.writes.push(self.write(policy, record)?);
         }

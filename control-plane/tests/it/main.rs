@@ -32,6 +32,7 @@ mod roll_out_apart;
 mod roll_out_arrivals;
 mod roll_out_chaos;
 mod roll_out_corners;
+mod roll_out_handover;
 mod roll_out_preview;
 mod roll_out_template;
 mod rolled_back;

@@ -56,8 +56,9 @@ pub(super) async fn act(world: World) {
         };
         match drawn {
             0..=24 => begins(&world),
-            25..=36 => commands(&world),
-            37..=49 => edits(&world),
+            25..=31 => commands(&world),
+            32..=38 => hands_over(&world),
+            39..=49 => edits(&world),
             50..=57 => adds(&world),
             58..=62 => removes(&world),
             63..=74 => offers(&world, None),
@@ -208,6 +209,31 @@ fn command_to(world: &World, nth: usize, command: Command) {
                 state.judge.wanted[nth].retries -= 1;
             }
             _ => {}
+        }
+    });
+}
+
+/// A person hands one of the last changes over to another value.
+fn hands_over(world: &World) {
+    let Some(handle) = world.state().handle() else {
+        return;
+    };
+    let change = {
+        let mut state = world.state();
+        let many = state.judge.wanted.len();
+        if many == 0 {
+            return;
+        }
+        let nth = many - 1 - state.random.below(many.min(MOST));
+        let digit = [0, 0, 3][state.random.below(3)];
+        let value = state.value(digit);
+        state.judge.wanted[nth].with(value)
+    };
+    let world = world.clone();
+    world.clone().spawn(async move {
+        let handed = answer(&world, handle.hand_over(&change, ann())).await;
+        if handed.is_some_and(|it| it.is_ok()) {
+            world.state().count("handed over");
         }
     });
 }
@@ -378,13 +404,16 @@ fn help(world: &World, view: &View) {
 async fn have_ended(world: &World, handle: &Plane) -> Result<bool, Error> {
     let keys: Vec<AssetId> = world.state().judge.wanted.iter().map(Wanted::key).collect();
     for (nth, key) in keys.iter().enumerate() {
-        let newest = handle.past_rollouts(key).await?.pop();
-        let state = newest.map(|rollout| rollout.state);
+        let mut past = handle.past_rollouts(key).await?;
+        let entries = past.iter().flat_map(|rollout| &rollout.history);
+        let history: Vec<String> = entries.map(|entry| entry.what.clone()).collect();
+        let state = past.pop().map(|rollout| rollout.state);
         if state.as_ref().is_some_and(|state| !state.has_ended()) {
             return Ok(false);
         }
         let wanted = &mut world.state().judge.wanted[nth];
         wanted.end = state;
+        wanted.note_value(&history);
         if wanted.declared && wanted.end.is_none() {
             return Ok(false);
         }

@@ -150,10 +150,12 @@ async fn changes<R: Runtime>(
         targets.sort_by(|(one, _), (other, _)| one.cmp(other));
         match rollout {
             Some(rollout) => live.push(Stored {
-                // The records of targets that have left may not be deleted yet.
+                // The records of targets that have left may not be deleted yet, nor those of some that came with the values
+                // before a handover.
                 targets: targets
                     .into_iter()
                     .filter(|(asset, _)| !record.beside.contains(asset))
+                    .filter(|(_, target)| !target.late_in.is_some_and(|it| record.is_over(it)))
                     .collect(),
                 record,
                 rollout,

@@ -4,7 +4,7 @@ use control_plane::model::{AssetId, Filter, rollout::RollOut};
 use serde_json::Value;
 
 use super::tell::Signed;
-use crate::control::Word;
+use crate::control::{ChangeRequest, Word};
 
 /// Begins a change: fields of the manifest are edited for one asset after the other, at the pace of a policy.
 #[derive(Debug, Clone, clap::Args)]
@@ -21,6 +21,9 @@ pub struct Begin {
     /// The assets whose ids begin with this, such as `job/`. Default: all assets.
     #[arg(long, value_name = "PREFIX", default_value = "")]
     on: String,
+    /// A change with this name is live: give its fields these values now, without waiting for its end.
+    #[arg(long)]
+    hand_over: bool,
     /// Bake in no cluster together with another change.
     #[arg(long)]
     alone_while_baking: bool,
@@ -42,10 +45,11 @@ impl From<Begin> for Word {
             RollOut::new(begin.name, begin.policy).on(Filter::default().under(begin.on));
         change.set = begin.set.into_iter().collect();
         change.alone_while_baking = begin.alone_while_baking;
-        Self::RollOut {
+        Self::RollOut(ChangeRequest {
             change,
+            hand_over: begin.hand_over,
             said: begin.signed.into(),
-        }
+        })
     }
 }
 

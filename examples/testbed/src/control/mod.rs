@@ -128,12 +128,7 @@ pub enum Word {
         said: Said,
     },
     /// Begins a change: a rollout that edits fields of the manifest.
-    RollOut {
-        /// Which fields, of which assets, and how slowly.
-        change: RollOut,
-        /// Name and reason given by the operator.
-        said: Said,
-    },
+    RollOut(ChangeRequest),
     /// Gives a command to a rollout.
     Rollout {
         /// The key of a change. None means the rollout of the manifest's policy.
@@ -165,6 +160,18 @@ pub enum Word {
     Workflow(WordToWorkflow),
     /// Stops the control plane. Production goes on.
     Stop,
+}
+
+/// A change that an operator wants.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangeRequest {
+    /// Which fields, of which assets, and how slowly.
+    pub change: RollOut,
+    /// Whether a live change with the name gets these values now.
+    #[serde(default)]
+    pub hand_over: bool,
+    /// Name and reason given by the operator.
+    pub said: Said,
 }
 
 /// The body of an answer that refuses a question or a command.

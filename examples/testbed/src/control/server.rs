@@ -21,7 +21,7 @@ use control_plane::{
 };
 
 use super::{
-    Refusal, Rolling, Said, Standing, Word,
+    ChangeRequest, Refusal, Rolling, Said, Standing, Word,
     answer::{Answer, Peer, Refused, Shared, Stop, spoken},
     executions,
     triggers::Trigger,
@@ -232,7 +232,7 @@ async fn tell(
             said,
         } => pause(&handle, asset, seconds, by(said)?).await?,
         Word::Resume { asset, said } => resume(&handle, asset, by(said)?).await?,
-        Word::RollOut { change, said } => drop(handle.roll_out(&change, by(said)?).await?),
+        Word::RollOut(wanted) => roll_out(&handle, wanted, by).await?,
         Word::Rollout { of, command, said } => {
             let of = of.unwrap_or(policy);
             handle.tell_rollout(&of, command, by(said)?).await?;
@@ -258,6 +258,19 @@ async fn approve(
 ) -> Result<(), Refused> {
     let change = present(handle, asset, named).await?;
     Ok(handle.approve(asset, change, by, None).await?)
+}
+
+async fn roll_out(
+    handle: &Handle,
+    wanted: ChangeRequest,
+    by: impl Fn(Said) -> Result<By, Refusal>,
+) -> Result<(), Refused> {
+    let (change, by) = (&wanted.change, by(wanted.said)?);
+    match wanted.hand_over {
+        true => handle.hand_over(change, by).await?,
+        false => handle.roll_out(change, by).await?,
+    };
+    Ok(())
 }
 
 async fn override_check(

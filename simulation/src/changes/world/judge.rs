@@ -7,18 +7,14 @@ use std::{
 };
 
 use control_plane::{
-    model::{
-        AssetId,
-        rollout::{RollOut, RolloutPolicy},
-    },
     sdk::{FieldEdit, SourceChange},
-    strategist::{State as How, change},
+    strategist::State as How,
 };
 use serde_json::Value;
 
-use super::{Counts, State};
+use super::{Counts, State, Wanted};
 use crate::{
-    changes::manifest::{FIRST, POLICIES, is_sick},
+    changes::manifest::{FIRST, POLICIES},
     executor::Instant,
 };
 
@@ -69,69 +65,6 @@ enum Writer {
     Train,
     /// A change or the train, on its way back.
     Back,
-}
-
-/// A change that people have requested.
-pub(in crate::changes) struct Wanted {
-    pub(in crate::changes) change: RollOut,
-    field: &'static str,
-    value: u64,
-    policy: RolloutPolicy,
-    /// The times at which it was requested.
-    pub(in crate::changes) requested: Vec<Instant>,
-    /// The times at which it was known to have begun.
-    pub(in crate::changes) begun: Vec<Instant>,
-    /// Whether it may have begun at other times, too.
-    pub(in crate::changes) unsure: bool,
-    /// Whether it is in the text, and begins by itself.
-    pub(in crate::changes) declared: bool,
-    /// Number of times that people had it tried again.
-    pub(in crate::changes) retries: usize,
-    /// How its newest rollout has ended. `None`: it has not ended, or never began.
-    pub(in crate::changes) end: Option<How>,
-    /// The values of the field before it, by service.
-    before: BTreeMap<String, u64>,
-    /// The number of times that it has set the field of each service.
-    forward: BTreeMap<String, usize>,
-    /// The last time at which it has set the field of a service that was there when it was requested.
-    last: Option<Instant>,
-    /// Whether targets have gone back, or were set by people: then its pace is not judged.
-    disturbed: bool,
-}
-
-impl Wanted {
-    pub(in crate::changes) fn new(
-        change: RollOut,
-        (field, value): (&'static str, u64),
-        policy: RolloutPolicy,
-    ) -> Self {
-        Self {
-            change,
-            field,
-            value,
-            policy,
-            requested: Vec::new(),
-            begun: Vec::new(),
-            unsure: false,
-            declared: false,
-            retries: 0,
-            end: None,
-            before: BTreeMap::new(),
-            forward: BTreeMap::new(),
-            last: None,
-            disturbed: false,
-        }
-    }
-
-    /// The key of its rollout.
-    #[allow(clippy::expect_used, reason = "its name is drawn here and valid")]
-    pub(in crate::changes) fn key(&self) -> AssetId {
-        change::key_of(&self.change.name).expect("the name is valid")
-    }
-
-    fn is_sick(&self) -> bool {
-        is_sick(self.value)
-    }
 }
 
 impl Judge {
@@ -231,7 +164,7 @@ impl State {
             let Some((name, field, was, to)) = parts(edit) else {
                 return self.violated("R101", format!("{edit} is no field of a change"));
             };
-            let fits = |wanted: &Wanted| wanted.field == field && wanted.value == to;
+            let fits = |wanted: &Wanted| wanted.field == field && wanted.values.contains(&to);
             let nth = self.judge.wanted.iter().position(fits);
             let is_back = self.goes_back((&name, field), was, to);
             let owner = match nth {
@@ -241,7 +174,7 @@ impl State {
                 }
                 Some(nth) => {
                     moved.entry(nth).or_default().insert(name.clone());
-                    self.judge_forward(now, nth, (&name, was));
+                    self.judge_forward(now, nth, (&name, was, to));
                     Writer::Change(nth)
                 }
                 None if field == "version" && self.judge.offered.contains(&to) => {
@@ -261,7 +194,7 @@ impl State {
     fn goes_back(&mut self, (name, field): (&str, &'static str), was: u64, to: u64) -> bool {
         let back = |wanted: &&mut Wanted| {
             let before = wanted.before.get(name);
-            wanted.field == field && wanted.value == was && before == Some(&to)
+            wanted.field == field && wanted.values.contains(&was) && before == Some(&to)
         };
         if let Some(wanted) = self.judge.wanted.iter_mut().find(back) {
             wanted.disturbed = true;
@@ -273,22 +206,25 @@ impl State {
 
     /// R34: an edit overwrites no value that a person has set since the change began; this is not judged of a train. R101: it
     /// is made once, but for each retry.
-    fn judge_forward(&mut self, now: Instant, nth: usize, (name, was): (&str, u64)) {
+    fn judge_forward(&mut self, now: Instant, nth: usize, (name, was, to): (&str, u64, u64)) {
         self.count("forward");
         let wanted = &mut self.judge.wanted[nth];
-        let (field, value) = (wanted.field, wanted.value);
+        let field = wanted.field;
         let times = wanted.forward.entry(name.to_owned()).or_default();
         *times += 1;
-        let (times, most) = (*times, wanted.retries + wanted.requested.len());
+        let many = wanted.retries + wanted.requested.len() + wanted.values.len() - 1;
+        let (times, most) = (*times, many);
         let came = self.judge.came.get(name);
         let is_late = came.is_some_and(|came| wanted.requested.iter().all(|at| at <= came));
         if !is_late {
             wanted.last = Some(now);
         }
-        wanted.before.insert(name.to_owned(), was);
+        if !wanted.values.contains(&was) {
+            wanted.before.insert(name.to_owned(), was);
+        }
         let (begun, unsure) = (wanted.begun.last().copied(), wanted.unsure);
         let begun = begun.filter(|_| !unsure);
-        let (why, at) = (format!("{field} of {name} to {value}"), now);
+        let (why, at) = (format!("{field} of {name} to {to}"), now);
         if is_late {
             self.count("joined");
         }
@@ -400,6 +336,8 @@ impl State {
             let wanted = &self.judge.wanted[nth];
             let (field, value) = (wanted.field, wanted.value);
             let (sick, name) = (wanted.is_sick(), wanted.change.name.clone());
+            let all = wanted.values.clone();
+            let is_ours = |it: &&String| all.contains(&services[*it].field(field));
             let has = |it: &&String| services[*it].field(field) == value;
             let set: Vec<String> = services.keys().filter(has).cloned().collect();
             match wanted.end.clone() {
@@ -416,7 +354,8 @@ impl State {
                         let last = self.judge.writers.get(&((*it).clone(), field));
                         last.is_some_and(|(_, writer)| *writer == Writer::Change(nth))
                     };
-                    let left: Vec<&String> = set.iter().filter(own).collect();
+                    let ours = services.keys().filter(is_ours);
+                    let left: Vec<&String> = ours.filter(own).collect();
                     if !left.is_empty() {
                         let why = format!("{name} did not complete, and {left:?} have its value");
                         self.violated("R22", why);
@@ -440,7 +379,8 @@ impl State {
             let late = came.is_some_and(|came| wanted.last.is_none_or(|last| last < *came + SOON));
             let other = came.is_some() && !is_known(service.field(wanted.field));
             let last = self.judge.writers.get(&((*name).clone(), wanted.field));
-            let later = last.is_some_and(|(at, _)| *at >= first);
+            let own = Writer::Change(nth);
+            let later = last.is_some_and(|(at, writer)| *at >= first && *writer != own);
             !late && !other && !later && !set.contains(*name)
         });
         let skipped: Vec<&String> = skipped.map(|(name, _)| name).collect();

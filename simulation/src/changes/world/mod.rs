@@ -1,6 +1,7 @@
 //! The shared state of a run.
 
 mod judge;
+mod wanted;
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +15,7 @@ use control_plane::Handle;
 use control_plane_store::MemoryStore;
 
 use judge::Judge;
-pub(super) use judge::Wanted;
+pub(super) use wanted::Wanted;
 
 use super::{Report, manifest, page::Page, production::Production};
 use crate::{
