@@ -45,4 +45,46 @@ pub enum Bug {
     /// R21: after a takeover, a bake also ends when the time since the rollout began on the former owner's wall clock is
     /// long enough.
     WallClockBase,
+    /// R101: an edit counts as soon as it is made, before production has it.
+    CountsAtOnce,
+    /// R101: a target that is in sync counts as updated while its edit is on its way.
+    TrustsOldSync,
+    /// R101: after a takeover, targets on their way count as edited.
+    ForgetsInFlight,
+    /// R101: the edits of a field have one id, however often it moves.
+    SameEditId,
+    /// R18: targets keep their values when a change is handed over.
+    HandOverKeepsValues,
+    /// R18: the way back of a change that was handed over leads to the values before that.
+    HandOverMovesWay,
+    /// R18: a field that may have several values of a change is expected to have the last one.
+    ExpectsLast,
+    /// R18: the records of the targets are not written when a change is handed over.
+    HandOverUnrecorded,
+    /// R104: a version enters a stage before it is ripe in the stage before.
+    EntersUnripe,
+    /// R104: a version that was taken back counts as ripe.
+    RipeWhenBack,
+}
+
+#[cfg(feature = "planted-bugs")]
+thread_local! {
+    static PLANTED: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
+}
+
+/// Leaves out a guard in everything that this thread runs from now on. `None`: all guards are in place.
+#[cfg(feature = "planted-bugs")]
+pub fn plant(bug: Option<Bug>) {
+    PLANTED.set(bug);
+}
+
+/// Whether a guard is left out on purpose.
+pub(crate) fn planted(bug: Bug) -> bool {
+    #[cfg(feature = "planted-bugs")]
+    return PLANTED.get() == Some(bug);
+    #[cfg(not(feature = "planted-bugs"))]
+    {
+        let _ = bug;
+        false
+    }
 }

@@ -32,9 +32,6 @@ pub struct Config {
     /// Number of newer incarnations without a change to the group after which the group's head follows them. Default
     /// 32.
     pub head_lag: u32,
-    /// The guard to leave out, for tests that show that each guard is needed. `None`: all guards are in place.
-    #[cfg(feature = "planted-bugs")]
-    pub planted: Option<crate::bug::Bug>,
 }
 
 impl Default for Config {
@@ -48,8 +45,6 @@ impl Default for Config {
             remember_every: Duration::from_secs(60),
             max_moves_per_step: 1000,
             head_lag: 32,
-            #[cfg(feature = "planted-bugs")]
-            planted: None,
         }
     }
 }
@@ -73,8 +68,5 @@ impl Config {
         max_moves_per_step: usize,
         /// Sets the number of incarnations after which the head follows.
         head_lag: u32,
-        /// Sets the guard to leave out, for tests.
-        #[cfg(feature = "planted-bugs")]
-        planted: Option<crate::bug::Bug>,
     }
 }

@@ -43,7 +43,11 @@ pub(crate) async fn rests<R: Runtime>(handle: &Handle<R>, key: AssetId) -> Resul
     let runtime = handle.shared.runtime.clone();
     let over = async move {
         let rests = rolling.rests(&key, IncarnationNo(0)).await;
-        // The end may not be durable yet, or the strategist does not know the change yet.
+        if rests.is_err() {
+            // The strategist may not know it. An error shows again at the next look.
+            let _ = rolling.take_up(&key).await;
+        }
+        // The end may not be durable yet.
         runtime
             .sleep(if rests.is_ok() { MOMENT } else { SOON })
             .await;

@@ -290,8 +290,16 @@ async fn known_as<R: Runtime>(
 }
 
 async fn begun<R: Runtime>(handle: &Handle<R>, rollout: &Rollout) -> Result<RollingOut, Error> {
-    let views = handle.rollouts().await?;
-    let view = views.iter().find(|view| view.policy == rollout.policy);
+    let live = async || {
+        let views = handle.rollouts().await?;
+        let mut views = views.into_iter();
+        Ok::<_, Error>(views.find(|view| view.policy == rollout.policy))
+    };
+    let mut view = live().await?;
+    if view.is_none() && !rollout.state.has_ended() {
+        handle.rolling().await?.take_up(&rollout.policy).await?;
+        view = live().await?;
+    }
     let targets = match view {
         Some(view) => view.targets.len(),
         None if rollout.state.has_ended() => 0,

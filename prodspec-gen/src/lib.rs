@@ -50,7 +50,7 @@ pub use remarks::Remarks;
 #[cfg(feature = "files")]
 pub use render::Rendered;
 pub use seal::{Seal, Sealer};
-pub use shell::{Handle, Regeneration, Trial};
+pub use shell::{Handle, Regeneration, Trial, TrialError};
 pub use status::Status;
 pub use store_sealer::{NotInForce, StoreSealer};
 #[cfg(feature = "files")]

@@ -57,7 +57,10 @@ pub fn beside(
 }
 
 fn config(world: &World) -> Config {
-    let config = Config::default()
+    #[cfg(feature = "planted-bugs")]
+    annealing_strategist::kernel::plant(world.state().scenario.planted_in_rollouts);
+    let _ = world;
+    Config::default()
         .validate_every(Duration::from_secs(7))
         .validate_deadline(Duration::from_secs(5))
         .select_deadline(Duration::from_secs(5))
@@ -65,11 +68,7 @@ fn config(world: &World) -> Config {
         .unknown_deadline(Duration::from_secs(60))
         .remember_every(Duration::from_secs(10))
         .max_moves_per_step(3)
-        .head_lag(8);
-    #[cfg(feature = "planted-bugs")]
-    let config = config.planted(world.state().scenario.planted_in_rollouts);
-    let _ = world;
-    config
+        .head_lag(8)
 }
 
 macro_rules! kinds {

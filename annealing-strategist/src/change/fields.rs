@@ -20,6 +20,7 @@ use super::{
     record::Stored,
     unit::{Stage, Unit, Units, number},
 };
+use crate::bug::{Bug, planted};
 
 /// Maximum number of fields in one edit.
 const FIELDS: usize = 1000;
@@ -92,6 +93,7 @@ impl Fields {
             unit.assets.insert(asset.clone(), Some(pin));
             unit.may_have.extend((0..=intent.version()).map(Form::Set));
             unit.stage = match (row.updated_at, row.back_at) {
+                _ if planted(Bug::ForgetsInFlight) => Stage::Settled,
                 (Some(_), None) if !matches!(unit.stage, Stage::Due { .. }) => Stage::Doubted {
                     at: now,
                     settled: true,
@@ -354,7 +356,10 @@ impl Fields {
         }
         self.calls += 1;
         let unit = &mut self.units.all[no];
-        unit.stage = Stage::Settling(self.calls);
+        unit.stage = match planted(Bug::CountsAtOnce) {
+            true => Stage::Settled,
+            false => Stage::Settling(self.calls),
+        };
         unit.may_have = unit.aim(intent).into_iter().collect();
         for change in &made.changes {
             if let Some(contents) = unit.contents.get_mut(&change.id()) {

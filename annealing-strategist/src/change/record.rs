@@ -11,7 +11,7 @@ use prodspec_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::record::{Quarantined, Rollout, State, TargetRecord, name};
+use crate::record::{Quarantined, Rollout, State, TargetRecord, name, named};
 
 /// Maximum number of assets beside a change that are stored for other reasons than a person's edit, so that the record fits
 /// into the store. Others are found again.
@@ -331,6 +331,32 @@ impl Planned {
         }))
     }
 
+    /// Reads the change with this key whose records are in the store, and which has made no step since. `None`: it is over.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(crate) async fn begun(
+        store: &(impl Store + ?Sized),
+        partition: &PartitionId,
+        key: &AssetId,
+    ) -> Result<Option<Self>, BoxError> {
+        let found = newest(store, partition, key).await?;
+        let live = found.filter(|(_, rollout)| !rollout.state.has_ended());
+        let Some((stored, rollout)) = live else {
+            return Ok(None);
+        };
+        let all = record::load_all::<RollOutTarget>(store, partition).await?;
+        let ours = all.into_iter().filter(|(_, it)| it.value.key == *key);
+        let targets = ours.filter_map(|(name, it)| Some((named(key, &name)?, it.value)));
+        Ok(Some(Self(Stored {
+            targets: targets.collect(),
+            rows: Vec::new(),
+            quarantine: Vec::new(),
+            rollout,
+            record: stored.value,
+        })))
+    }
+
     /// The key of the change.
     pub fn key(&self) -> &AssetId {
         &self.0.rollout.policy
@@ -417,15 +443,9 @@ impl Known {
         name: &str,
     ) -> Result<Option<Self>, BoxError> {
         let key = key_of(name)?;
-        let stored = record::load::<RollOutRecord>(store, partition, key.as_str()).await?;
-        let Some(stored) = stored else {
+        let Some((stored, rollout)) = newest(store, partition, &key).await? else {
             return Ok(None);
         };
-        let rollouts = record::load_all::<Rollout>(store, partition).await?;
-        let rollouts = rollouts.into_iter().map(|(_, stored)| stored.value);
-        let ours = rollouts.filter(|rollout| rollout.policy == key);
-        let newest = ours.max_by_key(|rollout| rollout.id);
-        let rollout = newest.ok_or("the rollout of a change is not in the store")?;
         Ok(Some(Self {
             change: stored.value.change,
             number: stored.value.number,
@@ -434,6 +454,24 @@ impl Known {
             version: stored.version,
         }))
     }
+}
+
+/// The newest change with a key, and its newest rollout.
+async fn newest(
+    store: &(impl Store + ?Sized),
+    partition: &PartitionId,
+    key: &AssetId,
+) -> Result<Option<(record::Stored<RollOutRecord>, Rollout)>, BoxError> {
+    let stored = record::load::<RollOutRecord>(store, partition, key.as_str()).await?;
+    let Some(stored) = stored else {
+        return Ok(None);
+    };
+    let rollouts = record::load_all::<Rollout>(store, partition).await?;
+    let rollouts = rollouts.into_iter().map(|(_, stored)| stored.value);
+    let ours = rollouts.filter(|rollout| rollout.policy == *key);
+    let newest = ours.max_by_key(|rollout| rollout.id);
+    let rollout = newest.ok_or("the rollout of a change is not in the store")?;
+    Ok(Some((stored, rollout)))
 }
 
 impl Stored {

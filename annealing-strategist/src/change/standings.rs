@@ -8,6 +8,7 @@ use super::{
     intent::Intent,
     unit::Stage,
 };
+use crate::bug::{Bug, planted};
 
 impl Fields {
     /// Enforcement reports the standing of a target.
@@ -38,7 +39,9 @@ impl Fields {
             return;
         }
         let state = match (&unit.stage, &standing.state) {
-            (Stage::Settling(_), SyncState::InSync { .. }) => return,
+            (Stage::Settling(_), SyncState::InSync { .. }) if !planted(Bug::TrustsOldSync) => {
+                return;
+            }
             (Stage::Settling(_), held @ SyncState::OutOfSync { .. }) => held.clone(),
             (Stage::Settling(_), unhealthy) if is_new => unhealthy.clone(),
             _ if !settled => return,

@@ -8,6 +8,7 @@ use prodspec_model::{AssetId, Digest};
 use serde_json::Value;
 
 use super::{form::Form, intent::Intent};
+use crate::bug::{Bug, planted};
 
 /// Targets that have a field in common.
 #[derive(Debug, Default)]
@@ -97,6 +98,9 @@ impl Unit {
         let aim = self.aim(intent).unwrap_or(newest);
         let mut from: Vec<Form> = self.may_have.iter().copied().collect();
         from.retain(|form| *form != aim);
+        if planted(Bug::ExpectsLast) {
+            from.drain(..from.len().saturating_sub(1));
+        }
         if from.is_empty() {
             from.push(match aim {
                 Form::Before => newest,
@@ -164,7 +168,10 @@ impl Unit {
     /// The id of the present edit. It differs each time that the fields are set or restored.
     pub(super) fn change_id(&self, holder: &Holder) -> ChangeId {
         let reserved = self.reserved.as_ref().map(ChangeId::as_str);
-        let (reserved, moves) = (reserved.unwrap_or_default(), self.moves);
+        let (reserved, mut moves) = (reserved.unwrap_or_default(), self.moves);
+        if planted(Bug::SameEditId) {
+            moves = 0;
+        }
         let field = self.edits.first().map(named).unwrap_or_default();
         let text = format!("{holder} {reserved} {field} {moves}");
         number(Digest::of(text.as_bytes())).into()
@@ -236,6 +243,9 @@ impl Units {
         for edit in edits {
             let ours = unit.edits.iter_mut().find(|it| named(it) == named(edit));
             if let Some(ours) = ours {
+                if planted(Bug::HandOverMovesWay) {
+                    ours.was.clone_from(&ours.to);
+                }
                 ours.to.clone_from(&edit.to);
             }
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use plugin_sdk::{Cause, Now, Pin, Progress, Selection, Standing, SyncState};
 use prodspec_model::AssetId;
 
-use super::{Bug, Effects, Kernel, Record, Step};
+use super::{Bug, Effects, Kernel, Record, Step, planted};
 use crate::record::{By, State, TargetRecord};
 
 impl Kernel {
@@ -24,8 +24,8 @@ impl Kernel {
     }
 
     fn send_back(&mut self, now: Now, out: &mut Effects) {
-        let only_settled = self.planted(Bug::RollBackSettledOnly);
-        let first_first = self.planted(Bug::BackFirstFirst);
+        let only_settled = planted(Bug::RollBackSettledOnly);
+        let first_first = planted(Bug::BackFirstFirst);
         if let Some(live) = &mut self.live {
             live.turn_back(only_settled, first_first);
         }
@@ -34,7 +34,7 @@ impl Kernel {
 
     /// Returns the place to which the pin of an asset goes when it is rolled back.
     pub(super) fn goes_back(&self, asset: &AssetId, was: Pin) -> Pin {
-        let cause = match self.planted(Bug::RollBackAsIntent) {
+        let cause = match planted(Bug::RollBackAsIntent) {
             true => Cause::Intent,
             false => Cause::Rollback,
         };

@@ -3,7 +3,7 @@
 use plugin_sdk::{Cause, Now};
 use prodspec_model::{AssetId, rollout::OnUnhealthy};
 
-use super::{Bug, Effects, Kernel, Record, Step};
+use super::{Bug, Effects, Kernel, Record, Step, planted};
 use crate::record::{By, Failed, State};
 
 impl Kernel {
@@ -88,7 +88,7 @@ impl Kernel {
         live.enter(at, state, what, by);
         let record = live.record();
         let mut step = Step::default();
-        if failed && !self.planted(Bug::NoQuarantine) {
+        if failed && !planted(Bug::NoQuarantine) {
             self.quarantine_all(&mut step);
         }
         step.records.push(record);

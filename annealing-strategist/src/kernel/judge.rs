@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use plugin_sdk::{Finding, Health, Judgement, Now};
 use prodspec_model::rollout::FirstTurnup;
 
-use super::{Bug, Call, Effects, Kernel, state::verdict::reasons};
+use super::{Bug, Call, Effects, Kernel, planted, state::verdict::reasons};
 
 impl Kernel {
     /// Asks for a verdict when it is time.
@@ -56,7 +56,7 @@ impl Kernel {
         out: &mut Effects,
     ) {
         let every = self.config.validate_every;
-        let ignored = self.planted(Bug::IgnoreUnhealthy);
+        let ignored = planted(Bug::IgnoreUnhealthy);
         let Some(live) = &mut self.live else { return };
         let Some(when) = live.judging.answered(call) else {
             return;

@@ -46,6 +46,9 @@ use control_plane_runtime::Steady;
 use plugin_sdk::{AssetTypes, GroupHead, Mono, Now, Target};
 use prodspec_model::{AssetId, Incarnation};
 
+#[cfg(feature = "planted-bugs")]
+pub use crate::bug::plant;
+use crate::bug::planted;
 pub use apart::{Domain, Taken};
 pub use command::{Command, Refused};
 pub use event::{Call, Effects, Event, Record, Step};
@@ -190,17 +193,5 @@ impl Kernel {
     fn call(&mut self) -> u64 {
         self.calls += 1;
         self.calls
-    }
-
-    /// Whether a guard is left out on purpose.
-    #[cfg_attr(not(feature = "planted-bugs"), allow(clippy::unused_self))]
-    fn planted(&self, bug: Bug) -> bool {
-        #[cfg(feature = "planted-bugs")]
-        return self.config.planted == Some(bug);
-        #[cfg(not(feature = "planted-bugs"))]
-        {
-            let _ = bug;
-            false
-        }
     }
 }

@@ -7,7 +7,7 @@ use plugin_sdk::{Cause, Now, Pin, Progress, Standing, SyncState};
 use prodspec_model::{Asset, AssetId, Incarnation};
 
 use super::{
-    Bug, Effects, Kernel, Record, Step,
+    Bug, Effects, Kernel, Record, Step, planted,
     state::{live::Live, targets::Targets},
 };
 use crate::record::{Rollout, State, TargetRecord};
@@ -121,7 +121,7 @@ impl Kernel {
     /// Returns the time at which this owner begins to watch the rollout: `at`, unless a test leaves that guard out.
     fn resumed(&self, at: Timestamp, rollout: &Rollout) -> Timestamp {
         let by_wall = rollout.started_at.checked_add(rollout.watched);
-        let by_wall = by_wall.ok().filter(|_| self.planted(Bug::WallClockBase));
+        let by_wall = by_wall.ok().filter(|_| planted(Bug::WallClockBase));
         by_wall.map_or(at, |by_wall| at.min(by_wall))
     }
 
@@ -134,7 +134,7 @@ impl Kernel {
         let Some(place) = live.targets().place(&id) else {
             return;
         };
-        if self.has_moved(live, &id, &row) || self.planted(Bug::TrustRows) {
+        if self.has_moved(live, &id, &row) || planted(Bug::TrustRows) {
             self.know_pin(live, &id, &row);
             let progress = self.progress_of(live, &id, &row);
             live.set_progress(place, progress);

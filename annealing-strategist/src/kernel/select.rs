@@ -4,14 +4,14 @@ use jiff::Timestamp;
 use plugin_sdk::{Cause, IncarnationReader, Now, Pin, SelectRequest, Selection, Target, Until};
 use prodspec_model::rollout::{Emergency, RolloutPolicy};
 
-use super::{Bug, Call, Effects, Kernel, Step, state::live::Live};
+use super::{Bug, Call, Effects, Kernel, Step, planted, state::live::Live};
 use crate::line::StoppedLine;
 
 impl Kernel {
     /// Advances the live rollout as far as it can go now.
     pub(super) fn progress(&mut self, now: Now, out: &mut Effects) {
         self.look_at_health(now, out);
-        let ignored = self.planted(Bug::IgnorePause);
+        let ignored = planted(Bug::IgnorePause);
         let Some(live) = &mut self.live else { return };
         live.selecting.time_passed(now.mono);
         let moves = live.is_moving() || (ignored && !live.state().has_ended());
@@ -58,7 +58,7 @@ impl Kernel {
             Err(why) => return self.hold(now, why, Until::Person),
         };
         self.hear_emergency(now, request.policy.emergency.as_ref(), out);
-        if self.stands_still(now) && !self.planted(Bug::IgnoreLine) {
+        if self.stands_still(now) && !planted(Bug::IgnoreLine) {
             return;
         }
         request.not_now = std::mem::take(&mut self.not_now);
@@ -114,15 +114,14 @@ impl Kernel {
         };
         let mut health = live.rollout().health.clone();
         if let Some(health) = &mut health {
-            if self.planted(Bug::OldVerdict) {
+            if planted(Bug::OldVerdict) {
                 health.as_of = Timestamp::MAX;
             }
-            if self.planted(Bug::UnknownIsHealthy)
-                && health.judgement == plugin_sdk::Judgement::Unknown
+            if planted(Bug::UnknownIsHealthy) && health.judgement == plugin_sdk::Judgement::Unknown
             {
                 (health.judgement, health.as_of) = (plugin_sdk::Judgement::Healthy, Timestamp::MAX);
             }
-            if self.planted(Bug::IgnoreUnhealthy) {
+            if planted(Bug::IgnoreUnhealthy) {
                 health.judgement = plugin_sdk::Judgement::Healthy;
             }
         }
@@ -161,10 +160,10 @@ impl Kernel {
         answer: Result<Selection, String>,
         out: &mut Effects,
     ) {
-        let counts = self.planted(Bug::VoidSelection);
-        let ignored = self.planted(Bug::IgnorePause);
-        let early = self.planted(Bug::CompletesEarly);
-        let (soon, never) = (self.planted(Bug::BackTooSoon), self.planted(Bug::NeverBack));
+        let counts = planted(Bug::VoidSelection);
+        let ignored = planted(Bug::IgnorePause);
+        let early = planted(Bug::CompletesEarly);
+        let (soon, never) = (planted(Bug::BackTooSoon), planted(Bug::NeverBack));
         let Some(live) = &mut self.live else { return };
         let Some(void) = live.selecting.answered(call) else {
             return;

@@ -3,7 +3,7 @@
 use plugin_sdk::{Now, Pin, Progress, Standing, SyncState};
 use prodspec_model::AssetId;
 
-use super::{Bug, Effects, Kernel, Record, Step};
+use super::{Bug, Effects, Kernel, Record, Step, planted};
 
 impl Kernel {
     /// Takes in the standing of a target.
@@ -14,7 +14,7 @@ impl Kernel {
         standing: &Standing,
         out: &mut Effects,
     ) {
-        let any = self.planted(Bug::UpdatedAtAnyPin);
+        let any = planted(Bug::UpdatedAtAnyPin);
         if standing.pin == Pin::Default {
             return self.left(now, asset, out);
         }

@@ -3,7 +3,7 @@
 use plugin_sdk::{Now, Pin, Progress, Standing};
 use prodspec_model::AssetId;
 
-use super::{Bug, Effects, Kernel, Record};
+use super::{Bug, Effects, Kernel, Record, planted};
 
 impl Kernel {
     /// Takes in standings of the group's assets.
@@ -38,7 +38,7 @@ impl Kernel {
     /// Whether a report with this pin is from before the asset's pin moved.
     fn is_late(&mut self, asset: &AssetId, pin: Pin) -> bool {
         self.pins.confirm(asset, pin);
-        self.pins.moves_from(asset, pin) && !self.planted(Bug::UpdatedAtAnyPin)
+        self.pins.moves_from(asset, pin) && !planted(Bug::UpdatedAtAnyPin)
     }
 
     /// Takes in a late report from before an asset's pin moved forward: the asset goes back to the pin reported.

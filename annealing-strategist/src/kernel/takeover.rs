@@ -8,6 +8,7 @@ use prodspec_model::{AssetId, Incarnation, rollout::FirstTurnup};
 use super::{
     Bug, Effects, Kernel, Record, Refused, Step,
     candidates::Candidates,
+    planted,
     state::{closure::Before, live::Live},
 };
 use crate::record::{By, State, TargetRecord};
@@ -73,7 +74,7 @@ impl Kernel {
         };
         let newer = self.group.latest().no() > live.to().no();
         let first = *live.state() == State::Running && !self.pending.has_no_assets();
-        newer && (first || self.mends(live) || self.planted(Bug::AnyEditMends))
+        newer && (first || self.mends(live) || planted(Bug::AnyEditMends))
     }
 
     /// Whether the newest incarnation changes the content of every target that the rollout has moved and that is not

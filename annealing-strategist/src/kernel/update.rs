@@ -6,7 +6,7 @@ use plugin_sdk::{Cause, Direction, Now, Pin, Progress, Selection, Target};
 use prodspec_model::AssetId;
 
 use super::{
-    Bug, Effects, Kernel, Record, Step,
+    Bug, Effects, Kernel, Record, Step, planted,
     state::{live::Live, targets::Targets},
 };
 use crate::record::TargetRecord;
@@ -19,7 +19,7 @@ impl Kernel {
     pub(super) fn move_pins(&mut self, now: Now, selection: &Selection, out: &mut Effects) {
         let Some(live) = &self.live else { return };
         let way = live.targets().on_the_way();
-        let twice = self.planted(Bug::SelectTwice) && !live.is_going_back();
+        let twice = planted(Bug::SelectTwice) && !live.is_going_back();
         let held = !live.is_going_back()
             && self
                 .group
@@ -32,7 +32,7 @@ impl Kernel {
         // Targets that did not settle go back at once: they are in flight towards the failed content.
         let unsettled = live.targets().unsettled().into_iter();
         let chosen = selection.now.iter().copied().chain(unsettled).filter(waits);
-        let mut chosen: Vec<u32> = match self.planted(Bug::NotClosed) {
+        let mut chosen: Vec<u32> = match planted(Bug::NotClosed) {
             true => chosen.collect(),
             false => {
                 // Include targets that those in flight wait for: an earlier step may have left some out, or checks

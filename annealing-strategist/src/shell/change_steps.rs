@@ -69,7 +69,8 @@ impl<R: Runtime> Groups<R> {
     /// # Errors
     /// When its stored data cannot be read.
     pub(super) fn begin_change(&mut self, stored: &Stored) -> Result<(), BoxError> {
-        if self.changes.has(&stored.rollout.policy) {
+        let number = stored.record.number;
+        if self.changes.has_begun(&stored.rollout.policy, number) {
             return Ok(());
         }
         let (latest, line) = (&self.latest, self.line.clone());
@@ -84,8 +85,13 @@ impl<R: Runtime> Groups<R> {
         let key = stored.rollout.policy.clone();
         let targets = fields.targets().cloned().collect();
         self.changes.follow.push(Follow::Assets(targets));
+        let mut record = stored.record.clone();
+        let matches = |asset: Asset| record.change.on.matches(&asset);
+        let is_there = |id: &AssetId| self.latest.asset(id).is_some_and(matches);
+        // Those that have gone while there was no owner come anew.
+        record.beside.retain(is_there);
         let change = Change {
-            record: stored.record.clone(),
+            record,
             holder: stored.holder(),
             intent,
             fields,
@@ -93,8 +99,7 @@ impl<R: Runtime> Groups<R> {
             has_ended: false,
             taken: Taken::new(),
         };
-        self.changes.kernels.insert(key.clone(), kernel);
-        self.changes.all.insert(key.clone(), change);
+        self.changes.add(&key, kernel, change);
         self.collect_change(&key, effects);
         self.note_gone(&key);
         self.go_on_with(&key);

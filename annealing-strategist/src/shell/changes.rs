@@ -41,6 +41,8 @@ pub(super) struct Changes {
     pub(super) follow: Vec<Follow>,
     /// The number of changes that this owner has begun.
     begun: u64,
+    /// The newest of them, by key.
+    numbers: BTreeMap<AssetId, u64>,
 }
 
 pub(super) struct Change {
@@ -79,6 +81,20 @@ pub(crate) enum Answer {
 }
 
 impl Changes {
+    /// Whether the change number `number` with a key has begun under this owner. It may be over.
+    pub(super) fn has_begun(&self, key: &AssetId, number: u64) -> bool {
+        self.numbers
+            .get(key)
+            .is_some_and(|newest| *newest >= number)
+    }
+
+    /// Adds a change that begins.
+    pub(super) fn add(&mut self, key: &AssetId, kernel: Kernel, change: Change) {
+        self.numbers.insert(key.clone(), change.record.number);
+        self.kernels.insert(key.clone(), kernel);
+        self.all.insert(key.clone(), change);
+    }
+
     /// Whether there is a change with this key.
     pub(super) fn has(&self, key: &AssetId) -> bool {
         self.all.contains_key(key)

@@ -8,6 +8,7 @@ use std::{
 use control_plane_runtime::Runtime;
 use control_plane_store::record;
 use futures::channel::{mpsc::UnboundedSender, oneshot};
+use plugin_sdk::{BoxError, with_causes};
 use prodspec_model::{AssetId, IncarnationNo, PartitionId};
 
 use super::{Input, Strategist};
@@ -185,6 +186,26 @@ impl<R: Runtime> Handle<R> {
     pub async fn roll_out(&self, planned: Planned) -> Result<(), AskError> {
         let answer = self.ask(|reply| Input::RollOut(Box::new(planned), reply));
         Ok(answer.await??)
+    }
+
+    /// Begins the change with this key if its records are in the store and the strategist does not know it: the commit of the
+    /// records was made, and its answer was lost. Nothing happens if the change has begun.
+    ///
+    /// # Errors
+    /// When the store cannot be read, or the strategist is not running.
+    pub async fn take_up(&self, key: &AssetId) -> Result<(), AskError> {
+        let Strategist {
+            store, partition, ..
+        } = &*self.strategist;
+        let begun = Planned::begun(&**store, partition, key).await;
+        let unread = |error: BoxError| AskError::Unreadable {
+            partition: partition.clone(),
+            why: with_causes(&*error),
+        };
+        match begun.map_err(unread)? {
+            Some(begun) => self.roll_out(begun).await,
+            None => Ok(()),
+        }
     }
 
     /// Waits until assets have come that may join live changes, and returns them.

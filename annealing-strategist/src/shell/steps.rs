@@ -13,6 +13,7 @@ use prodspec_model::{AssetId, Incarnation, IncarnationNo, PartitionId};
 
 use super::{Strategist, handle::Reply, recover::kept};
 use crate::{
+    bug::{Bug, planted},
     change::{RollOutRecord, RollOutTarget},
     kernel::{Record, Step},
     line::{self, StoppedLine},
@@ -199,7 +200,8 @@ impl Steps {
     ) -> Result<(), BoxError> {
         let partition = &self.partition;
         let mut writes = vec![self.rewrites.put(partition, key.as_str(), record)?];
-        for (asset, target) in targets {
+        let recorded = targets.iter().filter(|_| !planted(Bug::HandOverUnrecorded));
+        for (asset, target) in recorded {
             writes.push(self.rewrites.put(partition, &name(key, asset), target)?);
         }
         self.step(key, step, writes).await

@@ -118,7 +118,7 @@ impl<R: Runtime> Desk<R> {
         let source = wanted.source.clone();
         match self.generation.try_reading(source, reading).await {
             Ok(_) => EditRefused::Refused(problems),
-            Err(problems) => EditRefused::Elsewhere(problems),
+            Err(error) => EditRefused::Elsewhere(error.into_problems()),
         }
     }
 

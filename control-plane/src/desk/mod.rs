@@ -27,7 +27,7 @@ use plugin_sdk::{
     ChangeId, Document, EditError, FencingToken, FieldEdit, Holder, Problem, Problems, Proposal,
     Reading, SourceChange, document::DocumentName, with_causes,
 };
-use prodspec_gen::{Pipeline, Trial, pipeline::Editable};
+use prodspec_gen::{Pipeline, Trial, TrialError, pipeline::Editable};
 use prodspec_model::{AssetId, IncarnationNo, PartitionId, Revision, SourceName, snapshot::Change};
 use tokio::sync::{Mutex, MutexGuard, watch};
 
@@ -241,7 +241,10 @@ impl<R: Runtime> Desk<R> {
             .await;
         let trial = match trial {
             Ok(trial) => trial,
-            Err(problems) => return Err(self.whose(editable, wanted, &proposal, problems).await),
+            Err(TrialError::Refused(problems)) => {
+                return Err(self.whose(editable, wanted, &proposal, problems).await);
+            }
+            Err(error) => return Err(EditRefused::Failed(error.into_problems())),
         };
         match trial.candidate.changes.len() {
             assets if assets > allowed => Err(EditRefused::BlastRadius { assets, allowed }),

@@ -15,6 +15,8 @@ pub(crate) struct Gate {
     store: Arc<MemoryStore>,
     /// The kind of these records. Empty: none is held back.
     holds: watch::Sender<&'static str>,
+    /// The kind of the records whose commits are made without an answer. Empty: none is.
+    loses: watch::Sender<&'static str>,
 }
 
 impl Gate {
@@ -22,8 +24,14 @@ impl Gate {
         self.holds.send_replace(kind);
     }
 
+    /// The commits that write a record of this kind are made, and their answers are lost.
+    pub(crate) fn lose_answers_of(&self, kind: &'static str) {
+        self.loses.send_replace(kind);
+    }
+
     pub(crate) fn let_go(&self) {
         self.holds.send_replace("");
+        self.loses.send_replace("");
     }
 }
 
@@ -46,7 +54,15 @@ impl Store for Gate {
         };
         // It ends with the test.
         let _ = holds.wait_for(|kind| !is_held(kind)).await;
-        self.store.commit(batch).await
+        let lost = *self.loses.borrow();
+        let of_kind = |key: &Key| !lost.is_empty() && key.as_str().contains(lost);
+        let mut writes = batch.writes.iter();
+        let is_lost = writes.any(|write| matches!(write, Write::Put(key, _) if of_kind(key)));
+        let made = self.store.commit(batch).await;
+        match is_lost {
+            true => made.and(Err(CommitError::unknown("the connection was lost"))),
+            false => made,
+        }
     }
 
     fn watch(&self, topic: Topic) -> BoxStream<'static, ()> {

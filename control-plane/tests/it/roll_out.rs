@@ -206,6 +206,19 @@ async fn r101_targets_of_one_field_are_one_unit() {
     running.stop().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn r101_change_whose_commit_has_lost_its_answer_begins() {
+    let world = World::new();
+    let running = world.start().await;
+    world.store.lose_answers_of("roll-out/");
+    let rolling = running.handle.roll_out(&dark_mode(), ann()).await.unwrap();
+    world.store.let_go();
+    assert_eq!(rolling.targets, 4);
+    let over = running.handle.wait_roll_out(&rolling.key, WEEK).await;
+    assert_eq!(over.unwrap().state, State::Completed);
+    running.stop().await;
+}
+
 async fn refused(running: &Running, change: RollOut) -> String {
     let refused = running.handle.roll_out(&change, ann()).await.unwrap_err();
     refused.to_string()

@@ -3,13 +3,11 @@
 use std::{fmt, sync::Arc};
 
 use jiff::Timestamp;
-use plugin_sdk::{
-    AssetTypes, BoxError, FieldPath, Problem, Problems, Proposal, Reading, document::DocumentKey,
-};
+use plugin_sdk::{AssetTypes, BoxError, FieldPath, Proposal, Reading, document::DocumentKey};
 use prodspec_model::{AssetId, Revision, SourceName};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::trial::{self, Trial};
+use super::trial::{self, Trial, TrialError};
 use crate::{
     overrides::{self, InForce, SealOverride},
     seal::Sealer,
@@ -118,12 +116,13 @@ impl Handle {
     /// for this change would cost. Nothing is sealed, and external validators are not asked.
     ///
     /// # Errors
-    /// All problems that sources, generators, validators and guards find, or one problem if regeneration has ended.
+    /// All problems that generators, validators and guards find, or why the trial could not be made: a source or the store
+    /// failed, a generator did not end, or regeneration has ended.
     pub async fn try_reading(
         &self,
         source: SourceName,
         reading: Reading,
-    ) -> Result<Trial, Problems> {
+    ) -> Result<Trial, TrialError> {
         self.try_out(source, reading, None).await
     }
 
@@ -136,7 +135,7 @@ impl Handle {
         &self,
         source: SourceName,
         proposal: &Proposal,
-    ) -> Result<Trial, Problems> {
+    ) -> Result<Trial, TrialError> {
         let changed = proposal.changed.clone();
         let since = changed.map(|changed| (proposal.before.clone(), changed));
         self.try_out(source, proposal.reading.clone(), since).await
@@ -147,7 +146,7 @@ impl Handle {
         source: SourceName,
         reading: Reading,
         since: Option<(Revision, Vec<DocumentKey>)>,
-    ) -> Result<Trial, Problems> {
+    ) -> Result<Trial, TrialError> {
         let (answer, answered) = oneshot::channel();
         let question = trial::Question {
             source,
@@ -163,7 +162,7 @@ impl Handle {
         let ended = "generation has ended in this process; ask the process that owns the partition";
         answered
             .await
-            .unwrap_or_else(|_| Err(Problem::new(ended).into()))
+            .unwrap_or_else(|_| Err(TrialError::failed(ended.to_owned())))
     }
 
     /// Lets one change or content that a guard or an external validator refused pass, once: records the override, then

@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, watch};
 
 pub use handle::Handle;
 use handle::Question;
-pub use trial::Trial;
+pub use trial::{Trial, TrialError};
 
 use self::{trial::Trials, work::Finished};
 use crate::{

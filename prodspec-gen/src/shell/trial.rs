@@ -25,13 +25,39 @@ pub struct Trial {
     pub base: Option<Revision>,
 }
 
+/// Why a trial has no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrialError {
+    /// The content would be refused.
+    #[error("{0}")]
+    Refused(Problems),
+    /// The trial could not be made: the store or another source failed, or a generator did not end. It says nothing of the
+    /// content.
+    #[error("{0}")]
+    Failed(Problems),
+}
+
+impl TrialError {
+    pub(super) fn failed(message: String) -> Self {
+        Self::Failed(Problem::new(message).into())
+    }
+
+    /// The problems that were found.
+    pub fn into_problems(self) -> Problems {
+        match self {
+            Self::Refused(problems) | Self::Failed(problems) => problems,
+        }
+    }
+}
+
 /// The content that a source would have, and where the answer goes.
 pub(super) struct Question {
     pub(super) source: SourceName,
     pub(super) reading: Reading,
     /// The revision from which it differs only in these documents. `None`: all have to be compared.
     pub(super) since: Option<(Revision, Vec<DocumentKey>)>,
-    pub(super) answer: oneshot::Sender<Result<Trial, Problems>>,
+    pub(super) answer: oneshot::Sender<Result<Trial, TrialError>>,
 }
 
 /// The trials of a regeneration: at most one is under way. No step of a run begins meanwhile, because a run may change
@@ -77,12 +103,14 @@ impl<R: Runtime> Regeneration<R> {
                 (source.name(), update)
             });
             let mut readings: crate::memo::Readings = join_all(reads).await.into_iter().collect();
+            let is_unread = readings.values().any(Result::is_err);
             let others_stay = readings.values().all(|it| matches!(it, Ok(Update::Same)));
             let parent = match seals.latest().await {
                 Ok(parent) => parent,
                 Err(error) => {
                     let message = format!("cannot read the incarnation in force: {error}");
-                    let _ = answer.send(Err(Problem::new(message).by("store").into()));
+                    let problem = Problem::new(message).by("store");
+                    let _ = answer.send(Err(TrialError::Failed(problem.into())));
                     return;
                 }
             };
@@ -102,7 +130,11 @@ impl<R: Runtime> Regeneration<R> {
             let message = match timeout_at(&runtime, deadline, judged).await {
                 Some(Some(judged)) => {
                     // The caller may have given up.
-                    let _ = answer.send(judged.map(|candidate| Trial { candidate, base }));
+                    let result = judged.map(|candidate| Trial { candidate, base });
+                    let _ = answer.send(result.map_err(|problems| match is_unread {
+                        true => TrialError::Failed(problems),
+                        false => TrialError::Refused(problems),
+                    }));
                     return;
                 }
                 Some(None) => "the run of generators panicked; fix the generator".to_owned(),
@@ -110,7 +142,7 @@ impl<R: Runtime> Regeneration<R> {
                     format!("generators did not end within {allowed:?}; fix the slow generator")
                 }
             };
-            let _ = answer.send(Err(Problem::new(message).into()));
+            let _ = answer.send(Err(TrialError::failed(message)));
         })
     }
 }

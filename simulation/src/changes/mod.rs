@@ -25,7 +25,7 @@ mod world;
 
 use std::{collections::BTreeMap, panic::resume_unwind, time::Duration};
 
-pub use world::World;
+use world::World;
 
 use crate::executor::Instant;
 
@@ -50,11 +50,6 @@ pub struct Report {
     pub counts: BTreeMap<&'static str, u64>,
 }
 
-/// Runs one seed: a phase with faults, then a phase without, in which people end the changes that wait for them.
-pub fn run(seed: u64) -> Report {
-    run_with(seed, |_| {})
-}
-
 /// Runs `count` seeds from `first` on, two at a time. The reports are sorted by seed.
 pub fn run_all(first: u64, count: u64) -> Vec<Report> {
     let half = |nth: u64| move || (first + nth..first + count).step_by(2).map(run).collect();
@@ -68,10 +63,9 @@ pub fn run_all(first: u64, count: u64) -> Vec<Report> {
     reports
 }
 
-/// Runs one seed of a world that `prepare` has changed before anything happens.
-pub fn run_with(seed: u64, prepare: impl FnOnce(&World)) -> Report {
+/// Runs one seed: a phase with faults, then a phase without, in which people end the changes that wait for them.
+pub fn run(seed: u64) -> Report {
     let world = World::new(seed);
-    prepare(&world);
     process::begin(&world);
     world.spawn(people::act(world.clone()));
     world.executor.run_until(Instant::default() + TROUBLE);

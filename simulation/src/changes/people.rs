@@ -195,16 +195,23 @@ fn command_to(world: &World, nth: usize, command: Command) {
         return;
     };
     let key = world.state().judge.wanted[nth].key();
+    world.state().judge.wanted[nth].is_commanded();
     if command == Command::Retry {
         // It may have an effect although its answer is lost.
         world.state().judge.wanted[nth].retries += 1;
     }
+    let before = world.state().judge.wanted[nth].commands;
     let world = world.clone();
     world.clone().spawn(async move {
         let answered = answer(&world, handle.tell_rollout(&key, command, ann())).await;
         let mut state = world.state();
         match answered {
-            Some(Ok(())) => state.count("command"),
+            Some(Ok(())) => {
+                state.count("command");
+                let now = world.now();
+                let wanted = &mut state.judge.wanted[nth];
+                wanted.obeyed(now, command, before);
+            }
             Some(Err(Error::Rollout(AskError::Refused(_)))) if command == Command::Retry => {
                 state.judge.wanted[nth].retries -= 1;
             }
@@ -279,6 +286,7 @@ fn adds(world: &World) {
 
 /// A person removes a service that was added.
 fn removes(world: &World) {
+    let now = world.now();
     let mut state = world.state();
     let text = state.page.text.clone();
     let is_new = |line: &&str| {
@@ -291,7 +299,7 @@ fn removes(world: &World) {
     }
     let line = there[state.random.below(there.len())];
     let name = line.trim().split(':').next().unwrap_or_default();
-    state.judge.goes(name);
+    state.judge.goes(now, name);
     state.count("removed");
     state.page.set(text.replace(&format!("{line}\n"), ""));
 }

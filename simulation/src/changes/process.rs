@@ -99,8 +99,6 @@ fn build(world: &World, node: NodeId, seed: u64, id: &str) -> Option<ControlPlan
         .remember_every(Duration::from_secs(10))
         .unknown_deadline(Duration::from_secs(60))
         .max_moves_per_step(3);
-    #[cfg(feature = "planted-bugs")]
-    let rollouts = rollouts.planted(world.state().planted);
     let config = Config::default()
         .drift_period(Duration::from_secs(60))
         .backoff_cap(Duration::from_secs(60))

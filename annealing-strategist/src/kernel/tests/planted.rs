@@ -2,8 +2,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::{back, crash, health, people, pins, quarantine, rig::PLANTED, select, settle};
-use crate::kernel::Bug;
+use super::{back, crash, health, people, pins, quarantine, select, settle};
+use crate::kernel::{Bug, plant};
 
 /// Guards, each with a test that notices when it is left out.
 const GUARDS: &[(Bug, fn())] = &[
@@ -69,9 +69,9 @@ const GUARDS: &[(Bug, fn())] = &[
 #[test]
 fn without_a_guard_a_test_of_its_rule_fails() {
     for (bug, test) in GUARDS.iter().copied() {
-        PLANTED.set(Some(bug));
+        plant(Some(bug));
         let found = catch_unwind(AssertUnwindSafe(test)).is_err();
-        PLANTED.set(None);
+        plant(None);
         assert!(found, "{bug:?} goes unnoticed");
     }
 }

@@ -1,7 +1,6 @@
 //! A kernel with a toy enforcer, in virtual time: steps become durable on request, and another kernel can take over.
 
 use std::{
-    cell::Cell,
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
     time::Duration,
@@ -27,15 +26,10 @@ use super::{
 };
 use crate::{
     config::Config,
-    kernel::{Bug, Call, Command, Counts, Effects, Event, Kernel, Refused, Step, View},
+    kernel::{Call, Command, Counts, Effects, Event, Kernel, Refused, Step, View},
     policy,
     record::{By, State},
 };
-
-thread_local! {
-    /// The guard that is left out in this test's kernels.
-    pub(super) static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
-}
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct Thing {
@@ -140,10 +134,7 @@ pub(super) struct Rig {
 }
 
 pub(super) fn config() -> Config {
-    let config = Config::default();
-    #[cfg(feature = "planted-bugs")]
-    let config = config.planted(PLANTED.get());
-    config
+    Config::default()
 }
 
 impl Rig {

@@ -11,7 +11,7 @@ use prodspec_model::PartitionId;
 use serde_json::json;
 
 use crate::{
-    Handle, Pipeline, Regeneration, Table, YamlFile,
+    Handle, Pipeline, Regeneration, Table, TrialError, YamlFile,
     seal::InMemory,
     testing::{self, Item},
 };
@@ -65,6 +65,25 @@ async fn trial_tells_what_a_source_would_make_and_seals_nothing() {
     let _ = running.await;
     let ended = attempt("a: {n: 1}").await.unwrap_err();
     assert!(ended.to_string().contains("has ended"), "{ended}");
+}
+
+/// A trial that another source spoils says nothing of the content that is tried.
+#[tokio::test(start_paused = true)]
+async fn trial_beside_a_source_that_cannot_be_read_is_not_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        fs::write(&path, text).unwrap();
+        YamlFile::new(path)
+    };
+    let (docs, other) = (file("docs", "a: {n: 1}\n"), file("other", "b: {n: 1}\n"));
+    let (regeneration, handle) = generation_of([docs.clone(), other]);
+    let _running = tokio::spawn(regeneration.run());
+    assert!(handle.next_run().await.is_good());
+    fs::remove_file(dir.path().join("other")).unwrap();
+    let reading = docs.parse(b"a: {n: 2}\n").unwrap();
+    let failed = handle.try_reading(docs.name(), reading).await.unwrap_err();
+    assert!(matches!(failed, TrialError::Failed(_)), "{failed}");
 }
 
 /// A proposal that says which documents it changes costs what these cost, and makes the same.

@@ -21,6 +21,12 @@ use crate::{
 /// Changes that were requested within this time may all be live.
 const RECENT: Duration = Duration::from_secs(240);
 
+/// A service that comes again within this time may not have been seen to be gone.
+const UNSEEN: Duration = Duration::from_secs(180);
+
+/// After this time in a pause, no edit that was under way before is made any more.
+const PAUSED: Duration = Duration::from_secs(400);
+
 /// A service that comes this long before a change sets the field of another one takes its turn in it.
 const SOON: Duration = Duration::from_secs(120);
 
@@ -47,6 +53,8 @@ pub(in crate::changes) struct Judge {
     writers: BTreeMap<Field, (Instant, Writer)>,
     /// The times at which services that people have added came.
     came: BTreeMap<String, Instant>,
+    /// The times at which they went.
+    went: BTreeMap<String, Instant>,
     /// Whether the end was judged.
     ended: bool,
     /// The edits so far, for people who read a violation.
@@ -86,13 +94,27 @@ impl Judge {
 
     pub(in crate::changes) fn comes(&mut self, now: Instant, name: &str) {
         self.writers.retain(|(of, _), _| of != name);
+        self.log.push(format!("{now:?} {name} comes"));
         self.came.insert(name.to_owned(), now);
+        // The control plane may see a person who has set its fields.
+        if self
+            .went
+            .get(name)
+            .is_some_and(|went| now.since(*went) < UNSEEN)
+        {
+            for field in ["flag", "version"] {
+                let of = (name.to_owned(), field);
+                self.writers.insert(of, (now, Writer::Person));
+            }
+        }
         self.wanted
             .iter_mut()
             .for_each(|wanted| wanted.disturbed = true);
     }
 
-    pub(in crate::changes) fn goes(&mut self, name: &str) {
+    pub(in crate::changes) fn goes(&mut self, now: Instant, name: &str) {
+        self.log.push(format!("{now:?} {name} goes"));
+        self.went.insert(name.to_owned(), now);
         self.wanted.iter_mut().for_each(|wanted| {
             wanted.disturbed = true;
             wanted.forward.remove(name);
@@ -221,12 +243,20 @@ impl State {
         }
         if !wanted.values.contains(&was) {
             wanted.before.insert(name.to_owned(), was);
+        } else if is_late {
+            // It may have come with a value that the change had set.
+            wanted.before.entry(name.to_owned()).or_insert(was);
         }
         let (begun, unsure) = (wanted.begun.last().copied(), wanted.unsure);
         let begun = begun.filter(|_| !unsure);
         let (why, at) = (format!("{field} of {name} to {to}"), now);
         if is_late {
             self.count("joined");
+        }
+        let paused = self.judge.wanted[nth].paused;
+        if let Some(paused) = paused.filter(|paused| now.since(*paused) > PAUSED) {
+            let why = format!("an edit sets {why} at {at:?}, and it is paused since {paused:?}");
+            self.violated("R18", why);
         }
         if times > most {
             self.violated("R101", format!("{times} edits set {why} at {at:?}"));

@@ -9,8 +9,6 @@ use std::{
     time::Duration,
 };
 
-#[cfg(feature = "planted-bugs")]
-use annealing_strategist::kernel::Bug;
 use control_plane::Handle;
 use control_plane_store::MemoryStore;
 
@@ -25,7 +23,7 @@ use crate::{
 
 /// The world around the control plane. Clones share one state.
 #[derive(Clone)]
-pub struct World {
+pub(super) struct World {
     pub(super) executor: Executor,
     state: Arc<Mutex<State>>,
 }
@@ -55,8 +53,6 @@ pub(super) struct State {
     pub(super) train: bool,
     /// The number of the next value that a person writes or wants.
     pub(super) values: u64,
-    #[cfg(feature = "planted-bugs")]
-    pub(super) planted: Option<Bug>,
 }
 
 impl World {
@@ -77,8 +73,6 @@ impl World {
             train,
             values: 10,
             random,
-            #[cfg(feature = "planted-bugs")]
-            planted: None,
         };
         Self {
             executor: Executor::sorted(seed),
@@ -88,12 +82,6 @@ impl World {
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Leaves out a guard of the strategist.
-    #[cfg(feature = "planted-bugs")]
-    pub fn plant(&self, bug: Bug) {
-        self.state().planted = Some(bug);
     }
 
     pub(super) fn now(&self) -> Instant {

@@ -7,7 +7,7 @@ use control_plane::{
         AssetId,
         rollout::{RollOut, RolloutPolicy},
     },
-    strategist::{State as How, change},
+    strategist::{Command, State as How, change},
 };
 
 use crate::{changes::manifest::is_sick, executor::Instant};
@@ -31,6 +31,10 @@ pub(in crate::changes) struct Wanted {
     pub(in crate::changes) declared: bool,
     /// Number of times that people had it tried again.
     pub(in crate::changes) retries: usize,
+    /// Number of commands that people have given.
+    pub(in crate::changes) commands: usize,
+    /// Time since which it is known to be paused.
+    pub(in crate::changes) paused: Option<Instant>,
     /// How its newest rollout has ended. `None`: it has not ended, or never began.
     pub(in crate::changes) end: Option<How>,
     /// The values of the field before it, by service.
@@ -60,6 +64,8 @@ impl Wanted {
             unsure: false,
             declared: false,
             retries: 0,
+            commands: 0,
+            paused: None,
             end: None,
             before: BTreeMap::new(),
             forward: BTreeMap::new(),
@@ -78,7 +84,21 @@ impl Wanted {
     pub(in crate::changes) fn with(&mut self, value: u64) -> RollOut {
         self.values.push(value);
         self.disturbed = true;
+        self.is_commanded();
         self.change.clone().set(self.field, value)
+    }
+
+    /// A person gives a command: from now on it may go on.
+    pub(in crate::changes) fn is_commanded(&mut self) {
+        self.commands += 1;
+        self.paused = None;
+    }
+
+    /// A command was obeyed, and it was the `commands`th one.
+    pub(in crate::changes) fn obeyed(&mut self, now: Instant, command: Command, commands: usize) {
+        if command == Command::Pause && commands == self.commands {
+            self.paused = Some(now);
+        }
     }
 
     /// Notes the value to which it was handed over last, by the history of its rollouts.
