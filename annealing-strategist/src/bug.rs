@@ -49,10 +49,8 @@ pub enum Bug {
     CountsAtOnce,
     /// R101: a target that is in sync counts as updated while its edit is on its way.
     TrustsOldSync,
-    /// R101: after a takeover, targets on their way count as edited.
-    ForgetsInFlight,
-    /// R101: the edits of a field have one id, however often it moves.
-    SameEditId,
+    /// R18: assets that come while a change is live are passed over.
+    PassesOver,
     /// R18: targets keep their values when a change is handed over.
     HandOverKeepsValues,
     /// R18: the way back of a change that was handed over leads to the values before that.

@@ -8,7 +8,11 @@ use std::{
 };
 
 use clap::Parser;
-use simulation::{Scenario, Sum, run_all};
+use simulation::{
+    Scenario, Sum,
+    changes::{two_at_a_time, year},
+    run_all,
+};
 
 /// Runs enforcement and rollouts on many seeds in virtual time.
 #[derive(Debug, Parser)]
@@ -28,6 +32,9 @@ struct Arguments {
     /// Run changes of sources and trains through the whole control plane, instead of enforcement and rollouts.
     #[arg(long)]
     changes: bool,
+    /// Run a year of a train with a version a day for each seed.
+    #[arg(long, conflicts_with = "changes")]
+    year: bool,
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
@@ -48,6 +55,9 @@ fn main() -> ExitCode {
     }
     if arguments.changes {
         return changes_of(first, arguments.seeds);
+    }
+    if arguments.year {
+        return years_of(first, arguments.seeds);
     }
     let again = |seed| arguments.check_replay || seed % 50 == 0;
     let sum = run_all(first, arguments.seeds, Scenario::choose, again);
@@ -90,6 +100,31 @@ fn changes_of(first: u64, seeds: u64) -> ExitCode {
     let steps: u64 = reports.iter().map(|report| report.steps).sum();
     let _ = writeln!(out, "{seeds} seeds, {failed} violations; {steps} steps");
     ExitCode::from(u8::from(failed > 0))
+}
+
+/// Runs years, two at a time, and writes how many rollouts have ended without a person.
+fn years_of(first: u64, seeds: u64) -> ExitCode {
+    let years = two_at_a_time(first, seeds, year);
+    let mut out = std::io::stdout().lock();
+    let (mut rollouts, mut exceptions, mut failed) = (0, 0, 0);
+    for year in &years {
+        rollouts += year.rollouts;
+        exceptions += year.exceptions.len();
+        // Ignore the error of a closed pipe, here and below.
+        if let Some((rule, how)) = &year.report.violation {
+            failed += 1;
+            let _ = writeln!(out, "seed {}: {rule}: {how}", year.report.seed);
+        }
+        for why in &year.exceptions {
+            let _ = writeln!(out, "seed {}: {why}", year.report.seed);
+        }
+    }
+    let _ = writeln!(
+        out,
+        "{rollouts} rollouts in {seeds} years, {exceptions} waited for a person, {failed} violations"
+    );
+    let too_many = exceptions * 100 > rollouts * 3;
+    ExitCode::from(u8::from(failed > 0 || too_many))
 }
 
 /// Draws a random first seed, so that runs differ from earlier runs and from the tests. It is short enough to type.

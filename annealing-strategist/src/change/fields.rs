@@ -93,7 +93,6 @@ impl Fields {
             unit.assets.insert(asset.clone(), Some(pin));
             unit.may_have.extend((0..=intent.version()).map(Form::Set));
             unit.stage = match (row.updated_at, row.back_at) {
-                _ if planted(Bug::ForgetsInFlight) => Stage::Settled,
                 (Some(_), None) if !matches!(unit.stage, Stage::Due { .. }) => Stage::Doubted {
                     at: now,
                     settled: true,

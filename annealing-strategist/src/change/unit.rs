@@ -168,10 +168,7 @@ impl Unit {
     /// The id of the present edit. It differs each time that the fields are set or restored.
     pub(super) fn change_id(&self, holder: &Holder) -> ChangeId {
         let reserved = self.reserved.as_ref().map(ChangeId::as_str);
-        let (reserved, mut moves) = (reserved.unwrap_or_default(), self.moves);
-        if planted(Bug::SameEditId) {
-            moves = 0;
-        }
+        let (reserved, moves) = (reserved.unwrap_or_default(), self.moves);
         let field = self.edits.first().map(named).unwrap_or_default();
         let text = format!("{holder} {reserved} {field} {moves}");
         number(Digest::of(text.as_bytes())).into()

@@ -16,6 +16,7 @@ use super::{
     steps::Work,
 };
 use crate::{
+    bug::{Bug, planted},
     change::{BESIDE, Fields, Intent, Out, PlannedTarget, Stored},
     kernel::{Effects, Event, Kernel, Taken},
     line::StoppedLine,
@@ -314,6 +315,9 @@ impl<R: Runtime> Groups<R> {
                 // It was handed over to other values meanwhile. They come again.
                 let assets = targets.iter().map(|it| it.before.id()).collect();
                 return self.work.push(Work::Forget(key.clone(), assets));
+            }
+            if planted(Bug::PassesOver) {
+                return self.pass_over(key, targets.iter().map(|it| it.before.id()).collect());
             }
             self.join_change(key, targets);
             let latest = &self.latest;

@@ -1,6 +1,6 @@
 //! The text of the source, and the generator that makes assets from it.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{collections::BTreeMap, fmt::Write as _, time::Duration};
 
 use async_trait::async_trait;
 use control_plane::{
@@ -103,6 +103,40 @@ pub(super) fn declaring(text: &str, change: &RollOut) -> String {
 /// Draws a text: some services, the policies, and perhaps a train of two stages.
 #[allow(clippy::expect_used, reason = "all parts are built here and valid")]
 pub(super) fn draw(random: &mut Random, train: bool) -> String {
+    let mut text = draw_services(random);
+    let mut policy = |name: &str| {
+        let policy = slowed(draw_policy(random), 1 + random.below(6) as u64);
+        let _ = writeln!(text, "  {name}: {}", json(&policy));
+    };
+    POLICIES.into_iter().for_each(&mut policy);
+    if train {
+        text += &with_train(&["first", "rest"]);
+    }
+    text
+}
+
+/// Draws the text of a year: some services, a careful policy for each stage, and a train of three stages.
+pub(super) fn draw_year(random: &mut Random) -> String {
+    let mut text = draw_services(random);
+    let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
+    let policies = [
+        RolloutPolicy::default()
+            .canary(1, minutes(1))
+            .bake(minutes(2)),
+        RolloutPolicy::default().max_in_flight(1).bake(minutes(5)),
+        RolloutPolicy::default()
+            .canary(1, minutes(3))
+            .bake(minutes(10)),
+        RolloutPolicy::default(),
+    ];
+    for (name, policy) in POLICIES.iter().zip(policies) {
+        let _ = writeln!(text, "  {name}: {}", json(&policy));
+    }
+    text + &with_train(&["first", "middle", "rest"])
+}
+
+/// The services, and the head of the policies.
+fn draw_services(random: &mut Random) -> String {
     let mut text = "# Our services.\nservices:\n".to_owned();
     for at in 0..4 + random.below(5) {
         let cluster = CLUSTERS[random.below(CLUSTERS.len())];
@@ -112,22 +146,23 @@ pub(super) fn draw(random: &mut Random, train: bool) -> String {
         };
         text += &line(&format!("s{at}"), service, cluster);
     }
-    text += "policies:\n  policy/edits: {\"update\": \"edits\"}\n";
-    let mut policy = |name: &str| {
-        let policy = slowed(draw_policy(random), 1 + random.below(6) as u64);
-        let _ = writeln!(text, "  {name}: {}", json(&policy));
+    text + "policies:\n  policy/edits: {\"update\": \"edits\"}\n"
+}
+
+/// A train with these stages. The last one is for all services, the ones before for two each.
+#[allow(clippy::expect_used, reason = "all parts are built here and valid")]
+fn with_train(stages: &[&str]) -> String {
+    let stage = |(nth, name): (usize, &&str)| {
+        let policy = AssetId::new(POLICIES[nth]).expect("the constant is a valid id");
+        let stage = Stage::new(*name, Filter::types([Service::TYPE]), policy);
+        match nth + 1 < stages.len() {
+            true => stage.first(FIRST),
+            false => stage,
+        }
     };
-    POLICIES.into_iter().for_each(&mut policy);
-    if train {
-        let jobs = || Filter::types([Service::TYPE]);
-        let named = |nth: usize| AssetId::new(POLICIES[nth]).expect("the constant is a valid id");
-        let train = Train::new("version")
-            .offers(1)
-            .stage(Stage::new("first", jobs(), named(0)).first(FIRST))
-            .stage(Stage::new("rest", jobs(), named(1)));
-        let _ = writeln!(text, "trains:\n  train: {}", json(&train));
-    }
-    text
+    let all = stages.iter().enumerate().map(stage);
+    let train = all.fold(Train::new("version").offers(1), Train::stage);
+    format!("trains:\n  train: {}\n", json(&train))
 }
 
 /// A policy that bakes several times as long, so that more happens during a change.

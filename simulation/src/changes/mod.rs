@@ -12,6 +12,7 @@
 //! - `manifest`: the content of the text, and the generator. `page`: the text. `source`: the text as an editable source.
 //! - `production`: the content of services. `plugin`: the plugin, a check, and the health. `process`: a control plane on a node.
 //! - `people`: the events of a run: changes, commands, edits by hand, services that come and go, and versions of a train.
+//! - `year`: a year of versions with few faults.
 //! - `world`: the state of a run. Its judge checks each edit, and the end.
 
 mod manifest;
@@ -22,10 +23,12 @@ mod process;
 mod production;
 mod source;
 mod world;
+mod year;
 
 use std::{collections::BTreeMap, panic::resume_unwind, time::Duration};
 
 use world::World;
+pub use year::{Year, year};
 
 use crate::executor::Instant;
 
@@ -50,17 +53,25 @@ pub struct Report {
     pub counts: BTreeMap<&'static str, u64>,
 }
 
-/// Runs `count` seeds from `first` on, two at a time. The reports are sorted by seed.
+/// Runs `count` seeds from `first` on. The reports are sorted by seed.
 pub fn run_all(first: u64, count: u64) -> Vec<Report> {
-    let half = |nth: u64| move || (first + nth..first + count).step_by(2).map(run).collect();
-    let mut reports: Vec<Report> = std::thread::scope(|scope| {
+    two_at_a_time(first, count, run)
+}
+
+/// Runs `count` seeds from `first` on, two at a time. The results are in the order of the seeds.
+pub fn two_at_a_time<T: Send>(first: u64, count: u64, run: fn(u64) -> T) -> Vec<T> {
+    let half = |nth: u64| {
+        let seeds = (first + nth..first + count).step_by(2);
+        move || seeds.map(|seed| (seed, run(seed))).collect()
+    };
+    let mut results: Vec<(u64, T)> = std::thread::scope(|scope| {
         let halves = [0, 1].map(|nth| scope.spawn(half(nth)));
         let joined = halves.into_iter().map(|half| half.join());
         let halves = joined.map(|half| half.unwrap_or_else(|panic| resume_unwind(panic)));
-        halves.flat_map(|half: Vec<Report>| half).collect()
+        halves.flat_map(|half: Vec<(u64, T)>| half).collect()
     });
-    reports.sort_by_key(|report| report.seed);
-    reports
+    results.sort_by_key(|(seed, _)| *seed);
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
 /// Runs one seed: a phase with faults, then a phase without, in which people end the changes that wait for them.

@@ -74,7 +74,7 @@ pub(super) async fn act(world: World) {
 }
 
 /// A service is frozen for some minutes.
-fn freezes(world: &World) {
+pub(super) fn freezes(world: &World) {
     let now = world.now();
     let mut state = world.state();
     let services = state.page.manifest().services();
@@ -86,7 +86,7 @@ fn freezes(world: &World) {
 }
 
 /// Waits for an answer of the control plane. `None`: there was none in time.
-async fn answer<T>(
+pub(super) async fn answer<T>(
     world: &World,
     call: impl Future<Output = Result<T, Error>>,
 ) -> Option<Result<T, Error>> {
@@ -246,7 +246,7 @@ fn hands_over(world: &World) {
 }
 
 /// A person sets a field of a service, or writes a comment.
-fn edits(world: &World) {
+pub(super) fn edits(world: &World) {
     let now = world.now();
     let mut state = world.state();
     let services = state.page.manifest().services();
@@ -269,7 +269,7 @@ fn edits(world: &World) {
 }
 
 /// A person adds a service like one that is there.
-fn adds(world: &World) {
+pub(super) fn adds(world: &World) {
     let now = world.now();
     let mut state = world.state();
     let services = state.page.manifest().services();
@@ -285,7 +285,7 @@ fn adds(world: &World) {
 }
 
 /// A person removes a service that was added.
-fn removes(world: &World) {
+pub(super) fn removes(world: &World) {
     let now = world.now();
     let mut state = world.state();
     let text = state.page.text.clone();
@@ -305,7 +305,7 @@ fn removes(world: &World) {
 }
 
 /// A person offers a version to the train, in the text or by a command.
-fn offers(world: &World, digit: Option<u64>) {
+pub(super) fn offers(world: &World, digit: Option<u64>) {
     let (by_command, version) = {
         let mut state = world.state();
         if !state.train {
@@ -374,7 +374,7 @@ pub(super) async fn end(world: World) {
 }
 
 /// Gives a rollout that waits for a person a command.
-fn help(world: &World, view: &View) {
+pub(super) fn help(world: &World, view: &View) {
     if !view.is_on_hold() && view.awaits_person.is_none() {
         return;
     }

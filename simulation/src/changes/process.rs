@@ -93,14 +93,15 @@ fn build(world: &World, node: NodeId, seed: u64, id: &str) -> Option<ControlPlan
     let store = world.state().store.other();
     let health = HealthLayer::new(Seen(world.clone()));
     let freeze = Freeze(world.clone());
+    let times = if world.state().is_calm { 10 } else { 1 };
     let rollouts = strategist::Config::default()
-        .validate_every(Duration::from_secs(7))
-        .select_again(Duration::from_secs(3))
-        .remember_every(Duration::from_secs(10))
-        .unknown_deadline(Duration::from_secs(60))
+        .validate_every(Duration::from_secs(7) * times)
+        .select_again(Duration::from_secs(3) * times)
+        .remember_every(Duration::from_secs(10) * times)
+        .unknown_deadline(Duration::from_secs(60) * times)
         .max_moves_per_step(3);
     let config = Config::default()
-        .drift_period(Duration::from_secs(60))
+        .drift_period(Duration::from_secs(60) * times)
         .backoff_cap(Duration::from_secs(60))
         .seed(seed);
     let plane = ControlPlane::builder_on(runtime, PARTITION)

@@ -51,6 +51,8 @@ pub(super) struct State {
     pub(super) frozen: BTreeMap<String, Instant>,
     /// Whether a train carries the versions of services. Otherwise changes set them, too.
     pub(super) train: bool,
+    /// Whether the control plane looks at health and production seldom, so that a long run costs less.
+    pub(super) is_calm: bool,
     /// The number of the next value that a person writes or wants.
     pub(super) values: u64,
 }
@@ -61,7 +63,21 @@ impl World {
         let train = random.per_mille(350);
         let faults = [0, 10, 10, 40][random.below(4)];
         let text = manifest::draw(&mut random, train);
+        Self::of(seed, random, (text, train), faults)
+    }
+
+    /// The world of a year.
+    pub(super) fn year(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let text = manifest::draw_year(&mut random);
+        let world = Self::of(seed, random, (text, true), 1);
+        world.state().is_calm = true;
+        world
+    }
+
+    fn of(seed: u64, random: Random, (text, train): (String, bool), faults: u32) -> Self {
         let state = State {
+            is_calm: false,
             healed: false,
             faults,
             store: MemoryStore::new(),
