@@ -118,15 +118,11 @@ pub(super) fn draw(random: &mut Random, train: bool) -> String {
 /// Draws the text of a year: some services, a careful policy for each stage, and a train of three stages.
 pub(super) fn draw_year(random: &mut Random) -> String {
     let mut text = draw_services(random);
-    let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
+    let secs = Duration::from_secs;
     let policies = [
-        RolloutPolicy::default()
-            .canary(1, minutes(1))
-            .bake(minutes(2)),
-        RolloutPolicy::default().max_in_flight(1).bake(minutes(5)),
-        RolloutPolicy::default()
-            .canary(1, minutes(3))
-            .bake(minutes(10)),
+        RolloutPolicy::default().canary(1, secs(20)).bake(secs(40)),
+        RolloutPolicy::default().max_in_flight(1).bake(secs(100)),
+        RolloutPolicy::default().canary(1, secs(60)).bake(secs(200)),
         RolloutPolicy::default(),
     ];
     for (name, policy) in POLICIES.iter().zip(policies) {

@@ -19,11 +19,13 @@ use super::{
 use crate::executor::Instant;
 
 /// Duration of a day.
-const DAY: Duration = Duration::from_secs(40 * 60);
+const DAY: Duration = Duration::from_secs(15 * 60);
 /// Number of days.
 const DAYS: u64 = 365;
 /// Maximum duration of the end, in which people end the rollouts that wait for them.
 const REST: Duration = Duration::from_secs(4 * 3600);
+/// Maximum number of steps of a year.
+const STEPS: u64 = 20_000_000;
 /// Time for which a rollout may wait for a person until one acts.
 const LATER: Duration = Duration::from_secs(600);
 
@@ -50,6 +52,7 @@ struct Seen {
 /// Runs a year.
 pub fn year(seed: u64) -> Year {
     let world = World::year(seed);
+    world.executor.allow(STEPS);
     process::begin(&world);
     world.spawn(days(world.clone()));
     let seen = std::sync::Arc::new(std::sync::Mutex::new(Seen::default()));

@@ -31,7 +31,7 @@ use task::{Task, Wake};
 #[derive(Clone)]
 pub struct Executor(Arc<Core>);
 
-/// Maximum number of steps of a run: more steps mean that tasks wake each other in an endless loop.
+/// Maximum number of steps of a run, unless more are allowed: more steps mean that tasks wake each other in an endless loop.
 const MOST: u64 = 1_000_000;
 
 struct Core {
@@ -54,6 +54,8 @@ struct Run {
     /// The node whose task is being polled.
     current: NodeId,
     steps: u64,
+    /// Maximum number of them.
+    most: u64,
     /// Digest of the tasks that ran and their times.
     trace: u64,
     panicked: Option<String>,
@@ -83,6 +85,7 @@ impl Executor {
             nodes: vec![Node::new(0)],
             current: NodeId::WORLD,
             steps: 0,
+            most: MOST,
             trace: seed,
             panicked: None,
         };
@@ -170,6 +173,11 @@ impl Executor {
         }
     }
 
+    /// Sets the maximum number of steps, for a long run.
+    pub fn allow(&self, steps: u64) {
+        locked(&self.0.run).most = steps;
+    }
+
     /// Stops the executor and drops its tasks, together with the values that they own.
     pub fn end(&self) {
         self.stop();
@@ -193,9 +201,10 @@ impl Executor {
             return true;
         };
         run.steps += 1;
-        if run.steps > MOST {
+        if run.steps > run.most {
+            let most = run.most;
             run.panicked = Some(format!(
-                "no end after {MOST} steps; tasks wake each other in a loop"
+                "no end after {most} steps; tasks wake each other in a loop"
             ));
             self.stop();
         }
