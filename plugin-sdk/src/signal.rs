@@ -1,9 +1,9 @@
 //! Alerts of production, for checks and for health: [`SignalSource`] reads them from an alerting system.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use crate::error::BoxError;
@@ -117,6 +117,38 @@ pub struct Signals {
     pub firing: Vec<Alert>,
     /// Time at which the alerts were evaluated, not the time of the request.
     pub as_of: Timestamp,
+}
+
+impl Signals {
+    /// Returns why these signals cannot be trusted: they are older than `max_age`, or as much ahead of the clock, or
+    /// `watchdog`, an alert that always fires while alerting works, does not fire. `None`: they can be trusted.
+    ///
+    /// `age` is the time since [`as_of`](Self::as_of) by the caller's clock, negative if that is in the future.
+    pub fn blind(
+        &self,
+        age: SignedDuration,
+        max_age: Duration,
+        watchdog: Option<&str>,
+    ) -> Option<String> {
+        let as_of = self.as_of;
+        if age.unsigned_abs() > max_age {
+            return Some(match age.is_negative() {
+                false => format!(
+                    "the newest alerts, from {as_of}, are {age:#} old: repair the monitoring"
+                ),
+                true => format!(
+                    "the newest alerts, from {as_of}, are {:#} ahead of this process's clock: correct the clock that is \
+                     wrong",
+                    age.abs()
+                ),
+            });
+        }
+        let watchdog = watchdog?;
+        let fires = self.firing.iter().any(|alert| alert.name == watchdog);
+        (!fires).then(|| {
+            format!("the alert `{watchdog}` should always fire and does not: repair the monitoring")
+        })
+    }
 }
 
 /// A source of alerts: Alertmanager, Prometheus, a pager, a test.

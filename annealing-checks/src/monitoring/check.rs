@@ -10,7 +10,7 @@ use plugin_sdk::{
 };
 use serde_json::{Value, json};
 
-use super::cache::{Cache, Heard};
+use super::cache::Cache;
 use crate::{Scope, Types};
 
 /// Default time for which one answer is used.
@@ -128,28 +128,6 @@ impl Monitoring {
         }
     }
 
-    /// The reason why the signals cannot be trusted. `None`: they can.
-    fn blind(&self, Heard { signals, age }: &Heard) -> Option<String> {
-        if age.unsigned_abs() > self.max_age {
-            let as_of = signals.as_of;
-            return Some(match age.is_negative() {
-                false => format!(
-                    "the newest signals, from {as_of}, are {age:#} old: repair the monitoring"
-                ),
-                true => format!(
-                    "the newest signals, from {as_of}, are {:#} ahead of this process's clock: \
-                     correct the clock that is wrong",
-                    age.abs()
-                ),
-            });
-        }
-        let watchdog = self.watchdog.as_ref()?;
-        let fires = signals.firing.iter().any(|alert| alert.name == *watchdog);
-        (!fires).then(|| {
-            format!("the alert `{watchdog}` should always fire and does not: repair the monitoring")
-        })
-    }
-
     fn delay(&self, reason: String, evidence: Value) -> Delay {
         let again = Recheck::After(self.ttl.max(Duration::from_secs(1)));
         Delay::new(reason, again).because(evidence)
@@ -186,7 +164,8 @@ impl CheckPlugin for Monitoring {
         let evidence = |firing: &[&Alert]| json!({"as_of": signals.as_of, "firing": firing, "silenced": silenced});
         let age = heard.age.max(SignedDuration::ZERO);
         let mut verdict = Verdict::proceed(now.saturating_sub(age).unwrap_or(Timestamp::MIN));
-        if let Some(why) = self.blind(&heard) {
+        let blind = signals.blind(heard.age, self.max_age, self.watchdog.as_deref());
+        if let Some(why) = blind {
             verdict.delays.push(self.delay(why, evidence(&[])));
         }
         for alert in firing {

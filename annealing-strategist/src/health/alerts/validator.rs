@@ -68,29 +68,6 @@ impl Alerts {
         self
     }
 
-    /// The reason why the signals cannot be trusted. `None`: they can.
-    fn blind(&self, request: &HealthRequest, signals: &Signals) -> Option<String> {
-        let as_of = signals.as_of;
-        let age = request.now.duration_since(as_of);
-        if age.unsigned_abs() > self.max_age {
-            return Some(match age > SignedDuration::ZERO {
-                true => format!(
-                    "the newest alerts, from {as_of}, are {age:#} old: repair the monitoring"
-                ),
-                false => format!(
-                    "the newest alerts, from {as_of}, are {:#} ahead of this process's clock: correct the clock \
-                     that is wrong",
-                    age.abs()
-                ),
-            });
-        }
-        let watchdog = self.watchdog.as_ref()?;
-        let fires = signals.firing.iter().any(|alert| alert.name == *watchdog);
-        (!fires).then(|| {
-            format!("the alert `{watchdog}` should always fire and does not: repair the monitoring")
-        })
-    }
-
     /// The alerts about assets that the rollout can hurt.
     fn concerning<'a>(
         &'a self,
@@ -139,7 +116,8 @@ impl HealthValidator for Alerts {
         let signals = self.source.firing().await?;
         let as_of = signals.as_of;
         let mut health = Health::healthy(as_of.min(request.now));
-        let untrusted = self.blind(&request, &signals);
+        let age = request.now.duration_since(as_of);
+        let untrusted = signals.blind(age, self.max_age, self.watchdog.as_deref());
         health.findings.extend(untrusted.map(|why| {
             let evidence = json!({"as_of": as_of, "now": request.now});
             Finding::new(Judgement::Unknown, why).because(evidence)
