@@ -24,7 +24,7 @@ impl<R: Runtime> Handle<R> {
     /// `change` is the live one in everything but the values. The other values are tried for all targets first.
     ///
     /// ```
-    /// use control_plane::prelude::*;
+    /// use control_plane::{Error, model::rollout::RollOut, prelude::*};
     ///
     /// /// Version 8 is bad in a way that version 9 mends: it need not go back first.
     /// async fn mend(handle: &Handle, version_8: RollOut) -> Result<(), Error> {
