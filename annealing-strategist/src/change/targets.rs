@@ -44,6 +44,13 @@ impl Fields {
         }
     }
 
+    /// The targets that have not left the change, sorted by id.
+    pub(crate) fn staying(&self) -> impl Iterator<Item = &AssetId> {
+        let all = self.units.of.iter();
+        let stays = all.filter(|(_, no)| self.units.all[**no].stage != Stage::Left);
+        stays.map(|(asset, _)| asset)
+    }
+
     /// The targets, sorted by id.
     pub(crate) fn targets(&self) -> impl Iterator<Item = &AssetId> {
         self.units.of.keys()

@@ -1,5 +1,7 @@
 //! Gives a live change other values of its fields (R18).
 
+use std::collections::BTreeSet;
+
 use control_plane_runtime::{Kernel as _, Runtime};
 use plugin_sdk::{Now, RolloutId, with_causes};
 use prodspec_model::{AssetId, rollout::RollOut};
@@ -58,10 +60,11 @@ impl Change {
         by: By,
     ) -> Result<Handed, Refused> {
         let key = &to.key;
-        let ours = |(asset, _): &&(AssetId, RollOutTarget)| self.fields.is_target(asset);
+        let stay: BTreeSet<&AssetId> = self.fields.staying().collect();
+        let ours = |(asset, _): &&(AssetId, RollOutTarget)| stay.contains(asset);
         let mut targets: Vec<_> = to.targets.iter().filter(ours).cloned().collect();
         let mut intent = self.intent.clone();
-        let all_known = targets.len() == self.fields.targets().count();
+        let all_known = targets.len() == stay.len();
         if !all_known || intent.version() + 1 != to.version {
             let why = "is not as it was a moment ago; give the command again";
             return Err(Refused(format!("the change `{key}` {why}")));
