@@ -44,6 +44,12 @@ impl Fields {
         }
     }
 
+    /// Whether these are the values that a target's fields get now.
+    pub(crate) fn sets(&self, asset: &AssetId, edits: &[FieldEdit]) -> bool {
+        let unit = self.units.of.get(asset).map(|no| &self.units.all[*no]);
+        unit.is_some_and(|unit| edits.iter().all(|edit| unit.sets(edit)))
+    }
+
     /// The targets that have not left the change, sorted by id.
     pub(crate) fn staying(&self) -> impl Iterator<Item = &AssetId> {
         let all = self.units.of.iter();

@@ -141,6 +141,15 @@ impl Unit {
         ours.cloned().collect()
     }
 
+    /// Whether the newest version gives a field this value.
+    pub(super) fn sets(&self, edit: &FieldEdit) -> bool {
+        let same = |it: &&FieldEdit| named(it) == named(edit);
+        self.edits
+            .iter()
+            .find(same)
+            .is_some_and(|it| it.to == edit.to)
+    }
+
     /// Takes in the fields of a target in an earlier version.
     pub(super) fn had(&mut self, version: usize, edits: &[FieldEdit]) {
         let known = self.earlier.entry(version).or_default();

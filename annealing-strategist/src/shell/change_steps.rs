@@ -13,7 +13,7 @@ use super::{
     Input, Strategist,
     changes::{Answer, Change},
     groups::Groups,
-    steps::Work,
+    steps::{HandedOver, Work},
 };
 use crate::{
     bug::{Bug, planted},
@@ -162,19 +162,27 @@ impl<R: Runtime> Groups<R> {
         }
     }
 
-    pub(super) fn collect_change(&mut self, key: &AssetId, mut effects: Effects) {
-        for step in &mut effects.steps {
-            // The head is the change's own, and its end.
+    fn collect_change(&mut self, key: &AssetId, effects: Effects) {
+        self.collect_with(key, effects, None);
+    }
+
+    /// Takes over the effects of a change's kernel. Its pins are moved by edits, and its head and its end are its own. The first
+    /// step is made durable together with `records`.
+    pub(super) fn collect_with(
+        &mut self,
+        key: &AssetId,
+        mut effects: Effects,
+        mut records: Option<HandedOver>,
+    ) {
+        for mut step in std::mem::take(&mut effects.steps) {
             step.head = None;
-        }
-        for step in std::mem::take(&mut effects.steps) {
-            let mut step = step;
             let moves = std::mem::take(&mut step.moves);
-            let one = Effects {
-                steps: vec![step],
-                ..Effects::default()
-            };
-            self.perform(key, one);
+            self.log_step(&step);
+            match records.take() {
+                Some(records) => self.work.push(Work::HandOver(key.clone(), step, records)),
+                None if step.is_empty() => {}
+                None => self.work.push(Work::Step(key.clone(), step)),
+            }
             if let Some(sender) = self.changes.sender.clone().filter(|_| !moves.is_empty()) {
                 let moved = Input::Moved(key.clone(), moves);
                 // If the strategist has ended, the next owner finds the moves in the records.

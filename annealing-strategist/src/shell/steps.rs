@@ -28,12 +28,7 @@ pub(super) enum Work {
     /// Make a step of the group of this policy durable.
     Step(AssetId, Step),
     /// Make the step by which a change is handed over to other values durable, with these records of it and its targets.
-    HandOver(
-        AssetId,
-        Step,
-        Box<RollOutRecord>,
-        Vec<(AssetId, RollOutTarget)>,
-    ),
+    HandOver(AssetId, Step, HandedOver),
     /// These targets are not the change's any more, or it has ended: delete their records.
     Forget(AssetId, Vec<AssetId>),
     /// Write the record of the change with this key.
@@ -42,6 +37,12 @@ pub(super) enum Work {
     Line(Option<StoppedLine>),
     /// Everything before this item is durable: answer a caller.
     Tell(Box<dyn FnOnce() + Send>),
+}
+
+/// The records of a change with other values.
+pub(super) struct HandedOver {
+    pub(super) record: Box<RollOutRecord>,
+    pub(super) targets: Vec<(AssetId, RollOutTarget)>,
 }
 
 impl Work {
@@ -130,8 +131,8 @@ impl Steps {
                         return;
                     }
                 }
-                Work::HandOver(key, step, record, targets) => {
-                    if let Err(error) = self.hand_over(&key, step, &record, &targets).await {
+                Work::HandOver(key, step, records) => {
+                    if let Err(error) = self.hand_over(&key, step, &records).await {
                         tracing::warn!(partition = %self.partition, change = %key, error = &*error as &dyn std::error::Error, "failed to hand over a change; the next owner of the partition continues it with the values before, unless the commit was made");
                         return;
                     }
@@ -195,11 +196,10 @@ impl Steps {
         &self,
         key: &AssetId,
         step: Step,
-        record: &RollOutRecord,
-        targets: &[(AssetId, RollOutTarget)],
+        HandedOver { record, targets }: &HandedOver,
     ) -> Result<(), BoxError> {
         let partition = &self.partition;
-        let mut writes = vec![self.rewrites.put(partition, key.as_str(), record)?];
+        let mut writes = vec![self.rewrites.put(partition, key.as_str(), &**record)?];
         let recorded = targets.iter().filter(|_| !planted(Bug::HandOverUnrecorded));
         for (asset, target) in recorded {
             writes.push(self.rewrites.put(partition, &name(key, asset), target)?);

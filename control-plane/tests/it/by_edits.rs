@@ -118,6 +118,7 @@ policies:
   flags: {max_in_flight: 1, bake_secs: 10}
   careful: {canary: {count: 1, bake_secs: 60}, max_in_flight: 1, bake_secs: 30}
   pins: {}
+  halts: {canary: {count: 1, bake_secs: 60}, max_in_flight: 1, on_unhealthy: stop}
   halves: {waves: [{upto: {count: 2}, bake_secs: 600}]}
 ";
 

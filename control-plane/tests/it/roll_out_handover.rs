@@ -228,3 +228,31 @@ async fn r18_handover_that_cannot_be_made_changes_nothing() {
     assert!(late.contains("is no live change"), "{late}");
     running.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn r22_target_that_a_handover_leaves_out_goes_back_by_its_field() {
+    let world = World::new();
+    let running = world.start().await;
+    let version = |size: u64| change("version", "halts").set("size", size);
+    let key = id("rollout/version");
+    // Sizes 3 are sick: it stops.
+    running.handle.roll_out(&version(3), ann()).await.unwrap();
+    let stopped = running.handle.wait_roll_out(&key, WEEK).await.unwrap();
+    assert!(
+        matches!(stopped.state, State::Stopped { .. }),
+        "{stopped:?}"
+    );
+    running.handle.hand_over(&version(4), ann()).await.unwrap();
+    until(&running, "the canary has 4", || world.of_size(40) == 1).await;
+    let new = "  e: {size: 1, flag: false, group: edits}\npolicies:";
+    write(world.dir.path(), &world.text().replace("policies:", new));
+    running.handle.generation().await.unwrap().next_run().await;
+    passes(Duration::from_secs(10)).await;
+    // Of the five, only the one that has come has not failed with 3.
+    running.handle.hand_over(&version(3), ann()).await.unwrap();
+    passes(LONG).await;
+    // By its field, not by a pin.
+    assert!(world.text().contains("a: {size: 1,"), "{}", world.text());
+    assert_eq!(world.production.size("a"), Some(10), "it has gone back");
+    running.stop().await;
+}
