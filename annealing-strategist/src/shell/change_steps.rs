@@ -295,7 +295,7 @@ impl<R: Runtime> Groups<R> {
         }
     }
 
-    fn came(&mut self, key: &AssetId, come: Vec<AssetId>, gone: Vec<AssetId>) {
+    pub(super) fn came(&mut self, key: &AssetId, come: Vec<AssetId>, gone: Vec<AssetId>) {
         let now = self.strategist.runtime.now();
         let kernel = self.changes.kernels.get(key);
         if !come.is_empty() && !kernel.is_some_and(|kernel| kernel.admits(now)) {

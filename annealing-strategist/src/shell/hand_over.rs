@@ -34,12 +34,12 @@ impl<R: Runtime> Groups<R> {
             Some((change, kernel)) => {
                 let mut effects = Effects::default();
                 let handed = change.hand_over(kernel, now, to, by, &mut effects);
-                let (records, answer) = match handed {
-                    Ok(records) => (Some(records), Ok(())),
+                let (records, come) = match handed {
+                    Ok((records, come)) => (Some(records), Ok(come)),
                     Err(refused) => (None, Err(refused)),
                 };
                 self.collect_with(key, effects, records);
-                answer
+                come.map(|come| self.came(key, come, Vec::new()))
             }
             None => Err(Refused(format!("the change `{key}` is over"))),
         };
@@ -50,7 +50,7 @@ impl<R: Runtime> Groups<R> {
 
 impl Change {
     /// Takes in the other values. The effects have to be performed even if it is refused. Returns the records to write with
-    /// the first step.
+    /// the first step, and the assets that it has passed over so far: they may join now.
     ///
     /// # Errors
     /// When the change is not as it was when the values were tried, or cannot be handed over.
@@ -61,7 +61,7 @@ impl Change {
         to: &HandOver,
         by: By,
         out: &mut Effects,
-    ) -> Result<HandedOver, Refused> {
+    ) -> Result<(HandedOver, Vec<AssetId>), Refused> {
         let key = &to.key;
         let stay: BTreeSet<&AssetId> = self.fields.staying().collect();
         let ours = |(asset, _): &&(AssetId, RollOutTarget)| stay.contains(asset);
@@ -96,10 +96,9 @@ impl Change {
         self.record.change = to.change.clone();
         self.record.earlier = intent.earlier().to_vec();
         self.intent = intent;
-        Ok(HandedOver {
-            record: Box::new(self.record.clone()),
-            targets,
-        })
+        let beside = std::mem::take(&mut self.record.beside);
+        let record = Box::new(self.record.clone());
+        Ok((HandedOver { record, targets }, beside.into_iter().collect()))
     }
 }
 

@@ -3,8 +3,9 @@
 //!
 //! Phases: `begin` takes over a group whose assets all differ and makes the first selection; `forward` moves half of the
 //! targets, 1,000 at once; `look` checks health with nothing changed; `takeover` restores the rollout from its records;
-//! `back` takes back all that moved. `edits` is `begin` as the rollout of a change by edit. `secs` and `cpu_s` are those of a
-//! whole phase, `p50_us` and `p99_us` the wall times of its steps of the kernel.
+//! `back` takes back all that moved. `edits` is `begin` as the rollout of a change by edit, and
+//! `edit` moves 300 of its targets, 10 at once. `secs` and `cpu_s` are those of a whole phase, `p50_us` and `p99_us` the wall
+//! times of its steps of the kernel.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -54,11 +55,15 @@ pub(super) static SCENARIO: Scenario = Scenario {
 const POLICY: &str = "policy/jobs";
 /// Number of measured looks at health.
 const LOOKS: usize = 50;
+/// Number of targets that one step of a change by edit moves.
+const EDITS: u32 = 10;
+/// Number of measured steps of a change by edit.
+const STEPS: usize = 30;
 /// Wall-clock time of the begin; any time would do.
 const START: jiff::Timestamp = jiff::Timestamp::constant(1_772_625_600, 0);
 
 fn ours(n: usize) -> Result<Vec<Sample>, Error> {
-    let group = Group::new(n)?;
+    let group = Group::new(n, 1_000)?;
     let mut samples = Vec::new();
     let mut rollout = group.measure("begin", &mut samples, n, |group| {
         Rolling::begin(group, group.recovered())
@@ -70,12 +75,16 @@ fn ours(n: usize) -> Result<Vec<Sample>, Error> {
         Rolling::begin(group, stored)
     })?;
     rollout.phase("back", &mut samples, Rolling::back)?;
+    let group = Group::new(n, EDITS)?;
     let by_edits = Recovered {
         is_change: true,
         ..group.recovered()
     };
-    group.measure("edits", &mut samples, n, |group| {
+    let mut rollout = group.measure("edits", &mut samples, n, |group| {
         Rolling::begin(group, by_edits)
+    })?;
+    rollout.phase("edit", &mut samples, |it| {
+        it.forward(n.min(STEPS * EDITS as usize))
     })?;
     Ok(samples)
 }
@@ -90,14 +99,15 @@ struct Group {
 }
 
 impl Group {
-    fn new(n: usize) -> Result<Self, Error> {
+    /// A group of `n` assets, of which at most `in_flight` are under way at the same time.
+    fn new(n: usize, in_flight: u32) -> Result<Self, Error> {
         let policy = AssetId::new(POLICY)?;
         let caution = RolloutPolicy {
             canary: Some(Canary {
                 count: 10,
                 bake_secs: 60,
             }),
-            max_in_flight: Some(1_000),
+            max_in_flight: Some(in_flight),
             bake_secs: 60,
             ..RolloutPolicy::default()
         };

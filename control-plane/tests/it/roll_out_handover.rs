@@ -125,6 +125,28 @@ async fn r18_change_is_handed_over_again_and_back_to_earlier_values() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn r18_assets_that_had_the_values_are_handed_over_too() {
+    for takeover in [false, true] {
+        let world = World::with(&MANIFEST.replace("d: {size: 1", "d: {size: 2"));
+        let running = world.start().await;
+        let begun = running.handle.roll_out(&version(2), ann()).await;
+        assert_eq!(begun.unwrap().targets, 3);
+        let handed = running.handle.hand_over(&version(4), ann()).await;
+        assert_eq!(handed.unwrap().targets, 3);
+        let running = match takeover {
+            true => {
+                running.stop().await;
+                world.start().await
+            }
+            false => running,
+        };
+        assert_eq!(over(&running).await, State::Completed);
+        assert_eq!(world.text(), MANIFEST.replace("size: 1", "size: 4"));
+        running.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn r103_person_s_values_stay_when_a_change_is_handed_over() {
     let (world, running) = with_canary().await;
     let text = world.text().replace("a: {size: 2", "a: {size: 7");
