@@ -8,10 +8,12 @@
 //! hold back starts of workflows.
 
 pub mod blast_radius;
+mod cache;
 #[cfg(feature = "calendar")]
 pub mod calendar;
 pub mod dispatch;
 pub mod monitoring;
+pub mod overload;
 pub mod rate;
 mod scope;
 pub mod serialize;
@@ -22,6 +24,7 @@ pub use blast_radius::BlastRadiusLayer;
 #[cfg(feature = "calendar")]
 pub use calendar::CalendarLayer;
 pub use monitoring::MonitoringLayer;
+pub use overload::OverloadLayer;
 pub use rate::RateLayer;
 pub use scope::{Scope, Types};
 pub use serialize::SerializeLayer;

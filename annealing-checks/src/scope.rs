@@ -109,12 +109,17 @@ impl Scope {
         check: &CheckName,
         request: &CheckRequest,
     ) -> Result<Vec<Key>, BoxError> {
-        if !self.types.apply(request) {
-            return Ok(Vec::new());
-        }
-        let parts = self.parts(&request.asset()?)?;
+        let parts = self.values(request)?;
         let key = |part: &String| Key::from(format!("{check}/{part}").as_str());
         Ok(parts.iter().map(key).collect())
+    }
+
+    /// The clusters, domains or types under which the asset of `request` counts.
+    pub(crate) fn values(&self, request: &CheckRequest) -> Result<Vec<String>, BoxError> {
+        match self.types.apply(request) {
+            true => self.parts(&request.asset()?),
+            false => Ok(Vec::new()),
+        }
     }
 
     fn parts(&self, asset: &Asset) -> Result<Vec<String>, BoxError> {

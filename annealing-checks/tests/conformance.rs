@@ -5,14 +5,16 @@
 use std::{sync::Arc, time::Duration};
 
 use annealing_checks::{
-    BlastRadiusLayer, CalendarLayer, DependencySolverLayer, MonitoringLayer, RateLayer, Scope,
-    SerializeLayer, Types, calendar::Calendar, monitoring::Monitoring,
+    BlastRadiusLayer, CalendarLayer, DependencySolverLayer, MonitoringLayer, OverloadLayer,
+    RateLayer, Scope, SerializeLayer, Types, calendar::Calendar, monitoring::Monitoring,
+    overload::Overload,
 };
 use futures::executor::block_on;
 use jiff::{Timestamp, ToSpan};
 use plugin_sdk::{
-    Alert, Cause, Causes, Change, CheckRequest, Claim, Diff, Effects, Observed, Quota,
-    SignalSource, Signals, Verdict,
+    Alert, BoxError, Cause, Causes, Change, CheckRequest, Claim, Diff, Effects, Expression,
+    MetricQuery, MetricReading, MetricSource, Observed, Problem, Quota, Series, SignalSource,
+    Signals, Verdict,
     conformance::{Beneath, check_layer},
     service::{Proceed, StackService, stack},
     testing::{self, FakeView, NOW},
@@ -142,6 +144,44 @@ fn monitoring_keeps_the_laws_with_any_signals() {
         keeps_the_laws(MonitoringLayer::new(everything), Causes::ALL);
         let scoped = monitoring().within(Scope::per_cluster(), "cluster");
         keeps_the_laws(MonitoringLayer::new(scoped), Causes::INTENT);
+    }
+}
+
+/// A source that always has these values per cluster, or always fails.
+struct FakeMetrics(Option<Vec<(&'static str, f64)>>);
+
+#[async_trait::async_trait]
+impl MetricSource for FakeMetrics {
+    fn accepts(&self, _: &Expression) -> Result<(), Problem> {
+        Ok(())
+    }
+
+    async fn read(&self, query: MetricQuery) -> Result<MetricReading, BoxError> {
+        let as_of = query.windows.last;
+        let values = self.0.clone().ok_or("down")?.into_iter();
+        let series = values.map(|(eu, value)| Series::new([(as_of, value)]).label("cluster", eu));
+        Ok(MetricReading {
+            series: series.collect(),
+            as_of,
+            infos: Vec::new(),
+        })
+    }
+}
+
+#[test]
+fn overload_keeps_the_laws_with_any_values() {
+    let values = [
+        vec![],
+        vec![("eu", 0.1)],
+        vec![("eu", 0.9), ("us", f64::NAN)],
+    ];
+    for values in values.into_iter().map(Some).chain([None]) {
+        let rule = || Overload::at_most(0.8, "busy");
+        let scoped = rule().within(Scope::per_cluster(), "cluster");
+        for rule in [rule(), scoped] {
+            let overload = rule.reading(FakeMetrics(values.clone())).unwrap();
+            keeps_the_laws(OverloadLayer::new(overload), Causes::INTENT);
+        }
     }
 }
 

@@ -20,6 +20,7 @@ pub mod generate;
 pub mod graph;
 pub mod health;
 pub mod intent;
+pub mod metric;
 pub mod observe;
 pub mod operation;
 pub mod pin;
@@ -27,6 +28,7 @@ pub mod port;
 pub mod problem;
 pub mod push;
 pub mod reader;
+pub mod replicas;
 mod rollout;
 pub mod run;
 pub mod select;
@@ -60,11 +62,12 @@ pub use error::{BoxError, with_causes};
 pub use failure::Failure;
 pub use feed::{Enforcement, Feed, FeedItem, Follow};
 pub use generate::{Drafts, Entry, Generator, GeneratorInfo, Input};
-pub use health::{
-    Finding, Health, HealthRequest, HealthValidator, Judgement, MetricQuery, MetricSource, Series,
-    Watched,
-};
+pub use health::{Finding, Health, HealthRequest, HealthValidator, Judgement, Watched};
 pub use intent::AssetIntent;
+pub use metric::{
+    Expression, MetricQuery, MetricReading, MetricSource, SampleQuery, SampleSource, Series,
+    Windows,
+};
 pub use observe::{Observation, PartitionView, Shared, Usage};
 pub use operation::{OperationFunction, Probe};
 pub use pin::{Actuation, Actuator, GroupHead, Pin, RehearsedRollouts};
@@ -72,6 +75,7 @@ pub use port::Edits;
 pub use problem::{Problem, Problems, Severity};
 pub use push::{AssetPlugin, Guard, PushRequest, Pushed};
 pub use reader::IncarnationReader;
+pub use replicas::Replicas;
 pub use rollout::RolloutId;
 pub use run::{Cause, Causes, FencingToken, Run, Stamp};
 pub use select::{

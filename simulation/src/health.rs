@@ -7,7 +7,7 @@ use annealing_strategist::health::absolute::{Absolute, of};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use plugin_sdk::{
-    BoxError, Health, HealthRequest, HealthValidator, MetricQuery, MetricSource, Series,
+    BoxError, Health, HealthRequest, HealthValidator, SampleQuery, SampleSource, Series,
 };
 
 use crate::{
@@ -83,8 +83,8 @@ impl HealthValidator for Errors {
 }
 
 #[async_trait]
-impl MetricSource for Metrics {
-    async fn read(&self, query: MetricQuery) -> Result<Vec<Series>, BoxError> {
+impl SampleSource for Metrics {
+    async fn read(&self, query: SampleQuery) -> Result<Vec<Series>, BoxError> {
         let at = number(query.asset.as_str());
         let slow = {
             let mut state = self.0.state();
@@ -102,7 +102,7 @@ impl MetricSource for Metrics {
 }
 
 impl State {
-    fn measure(&mut self, at: usize, query: &MetricQuery) -> Result<Vec<Series>, BoxError> {
+    fn measure(&mut self, at: usize, query: &SampleQuery) -> Result<Vec<Series>, BoxError> {
         if self.strikes(Fault::MetricsFail) {
             return Err("the metrics cannot be reached".into());
         }

@@ -6,12 +6,14 @@ use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use plugin_sdk::{
     Alert, BoxError, Causes, CheckInfo, CheckName, CheckPlugin, CheckRequest, Delay, Key, Recheck,
-    SignalSource, Verdict,
+    SignalSource, Signals, Verdict,
 };
 use serde_json::{Value, json};
 
-use super::cache::Cache;
-use crate::{Scope, Types};
+use crate::{
+    Scope, Types,
+    cache::{Answer, Cache},
+};
 
 /// Default time for which one answer is used.
 const TTL: Duration = Duration::from_secs(5);
@@ -44,7 +46,7 @@ pub struct Monitoring {
     watchdog: Option<String>,
     ttl: Duration,
     max_age: Duration,
-    cache: Arc<Cache>,
+    cache: Arc<Cache<dyn SignalSource, Signals>>,
 }
 
 impl Monitoring {
@@ -58,7 +60,7 @@ impl Monitoring {
             watchdog: None,
             ttl: TTL,
             max_age: MAX_AGE,
-            cache: Arc::new(Cache::new(source)),
+            cache: Arc::new(Cache::new(Box::new(source))),
         }
     }
 
@@ -149,22 +151,25 @@ impl CheckPlugin for Monitoring {
             Some((scope, _)) => scope.keys(&self.name, &request)?,
             None => Vec::new(),
         };
-        let heard = match self.cache.answer(&request, self.ttl).await {
-            Ok(heard) => heard,
+        let good = |answer: &Answer<Signals>| answer.passed(request.mono).unsigned_abs() < self.ttl;
+        let call = self.cache.source.firing();
+        let answer = self.cache.answer(&request, good, call).await;
+        let signals = match &answer.result {
+            Ok(signals) => signals,
             Err(error) => {
                 let reason = format!("the alerts cannot be read: {error}");
                 return Ok(Verdict::delay(now, self.delay(reason, Value::Null)));
             }
         };
-        let signals = &heard.signals;
         let concerning = signals.firing.iter();
         let concerning = concerning.filter(|alert| self.concerns(alert, &keys));
         let (silenced, firing): (Vec<&Alert>, Vec<&Alert>) =
             concerning.partition(|alert| alert.silenced.is_some());
         let evidence = |firing: &[&Alert]| json!({"as_of": signals.as_of, "firing": firing, "silenced": silenced});
-        let age = heard.age.max(SignedDuration::ZERO);
-        let mut verdict = Verdict::proceed(now.saturating_sub(age).unwrap_or(Timestamp::MIN));
-        let blind = signals.blind(heard.age, self.max_age, self.watchdog.as_deref());
+        let age = answer.age(signals.as_of, request.mono);
+        let seen = now.saturating_sub(age.max(SignedDuration::ZERO));
+        let mut verdict = Verdict::proceed(seen.unwrap_or(Timestamp::MIN));
+        let blind = signals.blind(age, self.max_age, self.watchdog.as_deref());
         if let Some(why) = blind {
             verdict.delays.push(self.delay(why, evidence(&[])));
         }

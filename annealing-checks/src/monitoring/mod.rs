@@ -8,7 +8,6 @@
 //! - One call of the source serves all assets: checks that run during the call wait for its answer, and the answer is
 //!   used for a short time after.
 
-mod cache;
 mod check;
 mod layer;
 

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use control_plane::{
     prelude::Message,
-    sdk::{HealthValidator, MetricSource},
+    sdk::{HealthValidator, SampleSource},
     strategist::health::absolute::{Absolute, of},
 };
 
@@ -23,7 +23,7 @@ const REQUESTS: u64 = 20;
 ///
 /// Jobs and balancers are judged separately, because a request that a balancer refuses never reaches a job. Without
 /// requests, health is unknown.
-pub(crate) fn errors(metrics: Arc<dyn MetricSource>) -> impl HealthValidator {
+pub(crate) fn errors(metrics: Arc<dyn SampleSource>) -> impl HealthValidator {
     let requests = of("http_requests_total");
     let errors = requests.clone().beginning("code", "5");
     let rule = Absolute::ratio("errors", errors, requests)

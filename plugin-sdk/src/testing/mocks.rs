@@ -6,8 +6,8 @@ use async_trait::async_trait;
 
 use crate::{
     AssetPlugin, CheckInfo, CheckName, CheckPlugin, CheckRequest, Diff, DiffRequest, Dispatch,
-    DispatchPlugin, DispatchRequest, Health, HealthRequest, HealthValidator, MetricQuery,
-    MetricSource, OperationFunction, Probe, PushRequest, Pushed, SelectRequest, Selection, Series,
+    DispatchPlugin, DispatchRequest, Health, HealthRequest, HealthValidator, OperationFunction,
+    Probe, PushRequest, Pushed, SampleQuery, SampleSource, SelectRequest, Selection, Series,
     TargetSelection, Turndown, Verdict,
     error::{BoxError, PluginError},
     operation::{EffectKey, FunctionInfo, FunctionRequest, Probed, Ran},
@@ -75,11 +75,11 @@ mockall::mock! {
 
 mockall::mock! {
     /// A mock metric source that returns what a test sets.
-    pub MetricSource {}
+    pub SampleSource {}
 
     #[async_trait]
-    impl MetricSource for MetricSource {
-        async fn read(&self, query: MetricQuery) -> Result<Vec<Series>, BoxError>;
+    impl SampleSource for SampleSource {
+        async fn read(&self, query: SampleQuery) -> Result<Vec<Series>, BoxError>;
     }
 }
 

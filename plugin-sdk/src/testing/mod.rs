@@ -13,8 +13,8 @@ mod runs;
 mod view;
 
 pub use mocks::{
-    MockAssetPlugin, MockCheckPlugin, MockDispatchPlugin, MockHealthValidator, MockMetricSource,
-    MockOperationFunction, MockProbe, MockTargetSelection, MockTurndown,
+    MockAssetPlugin, MockCheckPlugin, MockDispatchPlugin, MockHealthValidator,
+    MockOperationFunction, MockProbe, MockSampleSource, MockTargetSelection, MockTurndown,
 };
 pub use nouns::{NOW, Thing, asset, check_request, incarnation, reader, seal, without_content};
 pub use operations::{InMemoryEffects, dispatch_request, function_request};

@@ -2,7 +2,9 @@
 
 mod alertmanager;
 mod error;
+mod metrics;
 mod prometheus;
+mod promql;
 mod server;
 
 pub use alertmanager::Alertmanager;

@@ -1,4 +1,4 @@
-//! Alerts from Prometheus itself, as its rules are evaluated.
+//! A Prometheus server, and its alerts as its rules are evaluated.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ const GRACE: f64 = 15.0;
 /// # Ok::<(), plugins_prometheus::Error>(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct Prometheus(Connection);
+pub struct Prometheus(pub(crate) Connection);
 
 impl Prometheus {
     /// Makes a source of the alerts of `server`. Nothing is asked yet.

@@ -1,4 +1,4 @@
-//! R108: reads the alerts of the real servers, as Debian packages them.
+//! R108: reads the metrics and alerts of the real servers, as Debian packages them.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed test panics")]
 
@@ -10,7 +10,10 @@ use std::{
     time::Duration,
 };
 
-use plugin_sdk::{Alert, SignalSource, Signals};
+use jiff::Timestamp;
+use plugin_sdk::{
+    Alert, Expression, MetricQuery, MetricReading, MetricSource, SignalSource, Signals, Windows,
+};
 use plugins_prometheus::{Alertmanager, Prometheus, Server};
 use testing_programs::needs;
 
@@ -51,11 +54,8 @@ struct Running {
 }
 
 impl Running {
-    /// Starts a server that listens on a free port, given as `--web.listen-address`.
-    fn start(program: &str, dir: &Path, arguments: &[&str]) -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let at = free.local_addr().unwrap().to_string();
-        drop(free);
+    /// Starts a server that listens at an address, given as `--web.listen-address`.
+    fn start(program: &str, dir: &Path, at: &str, arguments: &[&str]) -> Self {
         let log = fs::File::create(dir.join(format!("{program}.log"))).unwrap();
         let child = Command::new(program)
             .args(arguments)
@@ -69,9 +69,12 @@ impl Running {
         Self { child, address }
     }
 
+    /// Starts a Prometheus that scrapes itself.
     fn prometheus(dir: &Path, rules: &str, alertmanagers: &str) -> Self {
+        let at = free();
         let config = format!(
-            "global: {{evaluation_interval: 1s}}\nrule_files: [rules.yml]\n\
+            "global: {{evaluation_interval: 1s, scrape_interval: 1s}}\nrule_files: [rules.yml]\n\
+             scrape_configs: [{{job_name: self, static_configs: [{{targets: [{at}]}}]}}]\n\
              alerting: {{alertmanagers: [{{static_configs: [{{targets: [{alertmanagers}]}}]}}]}}\n"
         );
         fs::write(dir.join("prometheus.yml"), config).unwrap();
@@ -82,7 +85,7 @@ impl Running {
             // The first time, Prometheus has not found the Alertmanager yet. The default is a minute.
             "--rules.alert.resend-delay=1s",
         ];
-        Self::start("prometheus", dir, &arguments)
+        Self::start("prometheus", dir, &at, &arguments)
     }
 
     fn alertmanager(dir: &Path) -> Self {
@@ -92,7 +95,7 @@ impl Running {
             "--storage.path=alerts",
             "--cluster.listen-address=",
         ];
-        Self::start("prometheus-alertmanager", dir, &arguments)
+        Self::start("prometheus-alertmanager", dir, &free(), &arguments)
     }
 
     fn server(&self) -> Server {
@@ -107,12 +110,18 @@ impl Drop for Running {
     }
 }
 
+/// An address with a free port.
+fn free() -> String {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    free.local_addr().unwrap().to_string()
+}
+
 /// Reads the alerts until `is_so`, and returns the last answer.
 async fn until(
     source: &impl SignalSource,
     is_so: impl Fn(&Result<Signals, String>) -> bool,
 ) -> Result<Signals, String> {
-    let mut last = Err("not asked yet".to_owned());
+    let mut last = Err("not read yet".to_owned());
     let reads = async {
         let mut ticks = tokio::time::interval(Duration::from_millis(100));
         while !is_so(&last) {
@@ -192,4 +201,113 @@ async fn r108_rule_that_prometheus_cannot_evaluate_is_an_error() {
         error.starts_with("the alerting rule `Twice` of http://127.0.0.1"),
         "{error}"
     );
+}
+
+/// The values of an expression in the newest five windows of 2 s.
+async fn values(prometheus: &Prometheus, text: &str) -> Result<MetricReading, String> {
+    let now = prometheus
+        .firing()
+        .await
+        .map_err(|error| error.to_string())?;
+    values_at(prometheus, text, now.as_of).await
+}
+
+/// The values of an expression in the last five windows of 2 s before `now`.
+async fn values_at(
+    prometheus: &Prometheus,
+    text: &str,
+    now: Timestamp,
+) -> Result<MetricReading, String> {
+    let expression = Expression::new(text).by("job");
+    prometheus.accepts(&expression).unwrap();
+    let of = Duration::from_secs(2);
+    let windows = Windows::closed(of, Duration::ZERO, now).many(5);
+    let read = prometheus
+        .read(MetricQuery {
+            expression,
+            windows,
+        })
+        .await;
+    read.map_err(|error| error.to_string())
+}
+
+#[tokio::test]
+async fn r108_metrics_of_the_real_server_are_read_per_window() {
+    needs!("prometheus", "prometheus");
+    let dir = tempfile::tempdir().unwrap();
+    let server = Running::prometheus(dir.path(), RULES, "");
+    let prometheus = Prometheus::new(server.server()).unwrap();
+    // Prometheus counts its own scrapes, one in a second.
+    let scrapes =
+        "sum by (job) (increase(prometheus_http_requests_total{handler=\"/metrics\"}[$window]))";
+    let mut last = Err("not read yet".to_owned());
+    let reads = async {
+        let mut ticks = tokio::time::interval(Duration::from_millis(100));
+        let full = |it: &MetricReading| it.series.first().is_some_and(|it| it.samples.len() > 2);
+        while !last.as_ref().is_ok_and(full) {
+            ticks.tick().await;
+            last = values(&prometheus, scrapes).await;
+        }
+    };
+    let ended = tokio::time::timeout(PATIENCE, reads).await;
+    assert!(ended.is_ok(), "{last:?}");
+    let reading = last.unwrap();
+    assert_eq!(reading.series[0].labels["job"], "self");
+    assert_eq!(reading.series.len(), 1);
+    let ends: Vec<i64> = reading.series[0]
+        .samples
+        .iter()
+        .map(|it| it.0.as_second())
+        .collect();
+    assert!(ends.iter().all(|end| end % 2 == 0), "{ends:?}");
+    assert!(reading.series[0].samples.iter().all(|it| it.1.is_finite()));
+    let nothing = values(&prometheus, "sum by (job) (missing)").await.unwrap();
+    assert_eq!(nothing.series, []);
+    // Two series that become one, which is known only when they are evaluated.
+    let twice = "label_replace(prometheus_http_requests_total, \"handler\", \"\", \"\", \"\")";
+    let refused = values(&prometheus, twice).await.unwrap_err();
+    assert!(
+        refused.contains(" answers 422: ") || refused.contains(" answers 400: "),
+        "{refused}"
+    );
+}
+
+/// Puts a sample of the gauge `old` into the store of a Prometheus that is not running.
+fn put_sample(dir: &Path, at: Timestamp) {
+    let text = format!(
+        "# TYPE old gauge\nold{{job=\"x\"}} 1 {}\n# EOF\n",
+        at.as_second()
+    );
+    fs::write(dir.join("old.txt"), text).unwrap();
+    let put = Command::new("promtool")
+        .args([
+            "tsdb",
+            "create-blocks-from",
+            "openmetrics",
+            "old.txt",
+            "metrics",
+        ])
+        .current_dir(dir)
+        .output()
+        .unwrap();
+    assert!(put.status.success(), "{put:?}");
+}
+
+#[tokio::test]
+async fn r108_value_that_is_older_than_two_windows_is_none() {
+    needs!("prometheus", "prometheus");
+    let dir = tempfile::tempdir().unwrap();
+    // Prometheus shows it for five minutes.
+    let now = dir.path().metadata().unwrap().modified().unwrap();
+    let now = Timestamp::try_from(now).unwrap();
+    let sampled = now - Duration::from_secs(120);
+    put_sample(dir.path(), sampled);
+    let server = Running::prometheus(dir.path(), RULES, "");
+    let prometheus = Prometheus::new(server.server()).unwrap();
+    let fire = |read: &Result<Signals, String>| read.is_ok();
+    until(&prometheus, fire).await.unwrap();
+    let soon = sampled + Duration::from_secs(3);
+    let then = values_at(&prometheus, "old", soon).await.unwrap();
+    assert_eq!(then.series[0].labels["job"], "x", "{then:?}");
+    assert_eq!(values_at(&prometheus, "old", now).await.unwrap().series, []);
 }

@@ -5,11 +5,11 @@
 //! ```
 //! use std::{sync::Arc, time::Duration};
 //! use annealing_strategist::health::absolute::{Absolute, of};
-//! # use plugin_sdk::{BoxError, MetricQuery, MetricSource, Series};
+//! # use plugin_sdk::{BoxError, SampleQuery, SampleSource, Series};
 //! # struct Prometheus;
 //! # #[async_trait::async_trait]
-//! # impl MetricSource for Prometheus {
-//! #     async fn read(&self, _: MetricQuery) -> Result<Vec<Series>, BoxError> { Ok(vec![]) }
+//! # impl SampleSource for Prometheus {
+//! #     async fn read(&self, _: SampleQuery) -> Result<Vec<Series>, BoxError> { Ok(vec![]) }
 //! # }
 //!
 //! let metrics = Arc::new(Prometheus);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use plugin_sdk::{MetricQuery, Series};
+use plugin_sdk::{SampleQuery, Series};
 use prodspec_model::AssetId;
 use serde::{Deserialize, Serialize};
 
@@ -47,8 +47,8 @@ impl Of {
     }
 
     /// Returns the query for all series of the metric that the asset has in the window; [`Of::takes`] then chooses.
-    pub(super) fn ask(&self, asset: &AssetId, from: Timestamp, to: Timestamp) -> MetricQuery {
-        MetricQuery {
+    pub(super) fn ask(&self, asset: &AssetId, from: Timestamp, to: Timestamp) -> SampleQuery {
+        SampleQuery {
             metric: self.metric.clone(),
             labels: BTreeMap::new(),
             asset: asset.clone(),

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use plugin_sdk::MetricSource;
+use plugin_sdk::SampleSource;
 
 use super::{
     Absolute,
@@ -104,7 +104,7 @@ impl Rule {
     }
 
     /// Returns the validator that applies this rule and reads `source`.
-    pub fn reading(self, source: Arc<dyn MetricSource>) -> Absolute {
+    pub fn reading(self, source: Arc<dyn SampleSource>) -> Absolute {
         Absolute::new(self, source)
     }
 }

@@ -10,8 +10,8 @@ use async_trait::async_trait;
 use futures::executor::block_on;
 use jiff::{Timestamp, ToSpan};
 use plugin_sdk::{
-    BoxError, Health, HealthRequest, HealthValidator, IncarnationReader, Judgement, MetricQuery,
-    MetricSource, RolloutId, Series, testing,
+    BoxError, Health, HealthRequest, HealthValidator, IncarnationReader, Judgement, RolloutId,
+    SampleQuery, SampleSource, Series, testing,
 };
 use proptest::prelude::*;
 
@@ -26,12 +26,12 @@ pub(super) struct Shown {
     broken: bool,
     /// Whether the series have no samples but those given. Otherwise each has one more, long before.
     young: bool,
-    asked: Mutex<Vec<MetricQuery>>,
+    asked: Mutex<Vec<SampleQuery>>,
 }
 
 #[async_trait]
-impl MetricSource for Shown {
-    async fn read(&self, query: MetricQuery) -> Result<Vec<Series>, BoxError> {
+impl SampleSource for Shown {
+    async fn read(&self, query: SampleQuery) -> Result<Vec<Series>, BoxError> {
         self.asked.lock().unwrap().push(query.clone());
         if self.broken {
             return Err("no connection".into());

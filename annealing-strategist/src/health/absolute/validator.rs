@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use futures::{StreamExt, future, stream};
 use jiff::Timestamp;
 use plugin_sdk::{
-    BoxError, Finding, Health, HealthRequest, HealthValidator, Judgement, MetricSource, Series,
+    BoxError, Finding, Health, HealthRequest, HealthValidator, Judgement, SampleSource, Series,
     Watched, with_causes,
 };
 use prodspec_model::AssetId;
@@ -25,7 +25,7 @@ const AT_ONCE: usize = 16;
 #[derive(Clone)]
 pub struct Absolute {
     rule: Rule,
-    source: Arc<dyn MetricSource>,
+    source: Arc<dyn SampleSource>,
 }
 
 impl Absolute {
@@ -46,7 +46,7 @@ impl Absolute {
         Measure::new(name, Kind::Value { of })
     }
 
-    pub(super) fn new(rule: Rule, source: Arc<dyn MetricSource>) -> Self {
+    pub(super) fn new(rule: Rule, source: Arc<dyn SampleSource>) -> Self {
         Self { rule, source }
     }
 

@@ -1,4 +1,4 @@
-//! The counters of production, kept for five minutes. A [`MetricSource`] that every second asks each cell for its
+//! The counters of production, kept for five minutes. A [`SampleSource`] that every second asks each cell for its
 //! processes, and each process for its counters. It does not use the control plane.
 //!
 //! | asset | processes with its series |
@@ -24,7 +24,7 @@ use std::{
 
 use control_plane::{
     prelude::{BoxError, async_trait},
-    sdk::{MetricQuery, MetricSource, Series},
+    sdk::{SampleQuery, SampleSource, Series},
 };
 use tokio::task::AbortHandle;
 
@@ -57,8 +57,8 @@ impl Scraper {
 }
 
 #[async_trait]
-impl MetricSource for Scraper {
-    async fn read(&self, query: MetricQuery) -> Result<Vec<Series>, BoxError> {
+impl SampleSource for Scraper {
+    async fn read(&self, query: SampleQuery) -> Result<Vec<Series>, BoxError> {
         Ok(self.seen.window().read(&query))
     }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use control_plane::{
     prelude::Timestamp,
-    sdk::{MetricQuery, Series},
+    sdk::{SampleQuery, Series},
 };
 
 use super::text::Sample;
@@ -100,7 +100,7 @@ impl Window {
     }
 
     /// Returns all series that match. A series without samples stands for a process that should answer but does not.
-    pub(super) fn read(&self, query: &MetricQuery) -> Vec<Series> {
+    pub(super) fn read(&self, query: &SampleQuery) -> Vec<Series> {
         let cells = self.cells.values();
         cells
             .flat_map(|cell| cell.processes.values())
@@ -182,7 +182,7 @@ impl Seen {
         self.absent_at = Some(at);
     }
 
-    fn read(&self, query: &MetricQuery) -> Vec<Series> {
+    fn read(&self, query: &SampleQuery) -> Vec<Series> {
         let fits = |labels: &Labels, unknown: bool| {
             let mut wanted = query.labels.iter();
             wanted.all(|(name, value)| labels.get(name).map_or(unknown, |is| is == value))

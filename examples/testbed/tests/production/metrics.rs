@@ -2,7 +2,7 @@
 
 use control_plane::{
     prelude::{AssetId, Timestamp},
-    sdk::{MetricQuery, MetricSource, Series},
+    sdk::{SampleQuery, SampleSource, Series},
 };
 use testbed::{metrics::Scraper, production::JOB};
 
@@ -10,7 +10,7 @@ use crate::town::*;
 
 /// Returns the request counters of an asset's processes, over all time.
 async fn requests(scraper: &Scraper, asset: &str, labels: &[(&str, &str)]) -> Vec<Series> {
-    let query = MetricQuery {
+    let query = SampleQuery {
         metric: "http_requests_total".into(),
         labels: labels
             .iter()

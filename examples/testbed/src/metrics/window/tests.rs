@@ -40,8 +40,8 @@ fn read(window: &Window, asset: &str, from: i64, to: i64) -> Vec<(usize, Option<
     found.iter().map(rise).collect()
 }
 
-fn query(asset: &str, from: i64, to: i64) -> MetricQuery {
-    MetricQuery {
+fn query(asset: &str, from: i64, to: i64) -> SampleQuery {
+    SampleQuery {
         metric: "requests_total".into(),
         labels: Labels::new(),
         asset: AssetId::new(asset).unwrap(),

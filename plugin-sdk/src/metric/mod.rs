@@ -1,0 +1,119 @@
+//! Metrics of production. [`MetricSource`] evaluates expressions over closed windows, one request for all assets in a scope;
+//! [`SampleSource`] reads the samples of one asset.
+
+mod sample;
+mod window;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use serde::Serialize;
+
+pub use sample::{SampleQuery, SampleSource, Series};
+pub use window::Windows;
+
+use crate::{error::BoxError, problem::Problem};
+
+/// An expression in the language of its source, such as PromQL, and the labels by which its series differ.
+///
+/// `$window` in the text stands for the length of the window: `rate(http_requests_total[$window])`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Expression {
+    /// The text. It may contain `$window`.
+    pub text: String,
+    /// The labels that every series of its result must have, such as `cluster`.
+    pub labels: Vec<String>,
+}
+
+impl Expression {
+    /// Makes an expression whose result may have any labels.
+    pub fn new(text: impl Into<String>) -> Self {
+        let (text, labels) = (text.into(), Vec::new());
+        Self { text, labels }
+    }
+
+    /// Adds a label that every series of the result must have.
+    #[must_use]
+    pub fn by(mut self, label: impl Into<String>) -> Self {
+        self.labels.push(label.into());
+        self
+    }
+}
+
+/// A question to a [`MetricSource`]: an expression over windows of time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MetricQuery {
+    /// The expression that is evaluated in each window.
+    pub expression: Expression,
+    /// The windows, which are closed.
+    pub windows: Windows,
+}
+
+/// The answer of a [`MetricSource`]: for each series at most one value per window.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MetricReading {
+    /// The series, with different labels. The time of each value is the end of its window.
+    pub series: Vec<Series>,
+    /// Time up to which the source knows production: the end of the last window, or earlier if the source is behind.
+    pub as_of: Timestamp,
+    /// Remarks of the source that do not put the values in doubt, to be shown.
+    pub infos: Vec<String>,
+}
+
+/// A source of metrics that evaluates expressions: Prometheus, servers that speak its language, a program's own.
+///
+/// Requests follow expressions and windows, never assets: a caller reads once for all assets.
+///
+/// ```
+/// use plugin_sdk::{BoxError, Expression, MetricQuery, MetricReading, MetricSource, Problem, Series};
+///
+/// /// The share of memory that each cluster uses, from a file that a program rewrites.
+/// struct Memory(std::path::PathBuf);
+///
+/// #[async_trait::async_trait]
+/// impl MetricSource for Memory {
+///     fn accepts(&self, expression: &Expression) -> Result<(), Problem> {
+///         match expression.text.as_str() {
+///             "memory" => Ok(()),
+///             other => Err(Problem::new(format!("there is no metric `{other}`: write `memory`"))),
+///         }
+///     }
+///
+///     async fn read(&self, query: MetricQuery) -> Result<MetricReading, BoxError> {
+///         let as_of = jiff::Timestamp::try_from(self.0.metadata()?.modified()?)?;
+///         let at = query.windows.last;
+///         // One line for each cluster: its name and a number.
+///         let series = std::fs::read_to_string(&self.0)?.lines().map(|line| {
+///             let (cluster, share) = line.split_once(' ').ok_or("a line without a share")?;
+///             Ok(Series::new([(at, share.parse()?)]).label("cluster", cluster))
+///         }).collect::<Result<_, BoxError>>()?;
+///         Ok(MetricReading { series, as_of: as_of.min(at), infos: Vec::new() })
+///     }
+/// }
+/// ```
+#[async_trait]
+pub trait MetricSource: Send + Sync + 'static {
+    /// Checks an expression without asking any server: its syntax, and that its series keep the labels it names.
+    ///
+    /// # Errors
+    /// The problem of the expression, and how to write it instead.
+    fn accepts(&self, expression: &Expression) -> Result<(), Problem>;
+
+    /// Evaluates an expression in closed windows. A window without a value is absent from its series.
+    ///
+    /// # Errors
+    /// If the values cannot be read, or the source warns that they are not complete.
+    async fn read(&self, query: MetricQuery) -> Result<MetricReading, BoxError>;
+}
+
+#[async_trait]
+impl<S: MetricSource + ?Sized> MetricSource for Arc<S> {
+    fn accepts(&self, expression: &Expression) -> Result<(), Problem> {
+        (**self).accepts(expression)
+    }
+
+    async fn read(&self, query: MetricQuery) -> Result<MetricReading, BoxError> {
+        (**self).read(query).await
+    }
+}
