@@ -76,15 +76,12 @@ fn ours(n: usize) -> Result<Vec<Sample>, Error> {
     })?;
     rollout.phase("back", &mut samples, Rolling::back)?;
     let group = Group::new(n, EDITS)?;
-    let by_edits = Recovered {
-        is_change: true,
-        ..group.recovered()
-    };
+    let change = group.change()?;
     let mut rollout = group.measure("edits", &mut samples, n, |group| {
-        Rolling::begin(group, by_edits)
+        Rolling::begin(group, change)
     })?;
     rollout.phase("edit", &mut samples, |it| {
-        it.forward(n.min(STEPS * EDITS as usize))
+        it.until(|it| it.rows.len() >= n.min(STEPS * EDITS as usize))
     })?;
     Ok(samples)
 }
@@ -144,6 +141,19 @@ impl Group {
             heads: Arc::new([(self.policy.clone(), head)].into()),
             ..nothing
         }
+    }
+
+    /// The data from which a kernel begins the rollout of a change: with a record of which nothing has moved.
+    fn change(&self) -> Result<Recovered, Error> {
+        let begun = Rolling::begin(self, self.recovered())?;
+        Ok(Recovered {
+            newest: begun.rollout,
+            to: Some(self.new.clone()),
+            rolling: self.members.clone(),
+            pending: Vec::new(),
+            is_change: true,
+            ..self.recovered()
+        })
     }
 
     /// Measures the work that ends with the first step of a rollout.
@@ -309,14 +319,21 @@ impl Rolling {
         self.answer()
     }
 
-    fn forward(&mut self, targets: usize) -> Result<(), Error> {
+    /// Lets time pass until it is so.
+    fn until(&mut self, is_so: impl Fn(&Self) -> bool) -> Result<(), Error> {
         for _ in 0..10_000 {
-            if self.rows.len() >= targets && self.moved.is_empty() {
+            if is_so(self) {
                 return Ok(());
             }
             self.turn()?;
         }
-        Err("half of the targets are not updated in time".into())
+        let (rows, moved) = (self.rows.len(), self.moved.len());
+        Err(format!("{rows} targets have moved, {moved} of them are on their way").into())
+    }
+
+    /// Moves so many targets, until all of them have settled.
+    fn forward(&mut self, targets: usize) -> Result<(), Error> {
+        self.until(|it| it.rows.len() >= targets && it.moved.is_empty())
     }
 
     /// Looks at health while the rollout is paused, so that no target moves.
@@ -330,15 +347,11 @@ impl Rolling {
 
     fn back(&mut self) -> Result<(), Error> {
         self.command(Command::RollBack);
-        for _ in 0..10_000 {
-            let ended = |rollout: &Rollout| rollout.ended_at.is_some();
-            if self.rollout.as_ref().is_some_and(ended) {
-                return Ok(());
-            }
-            self.answer()?;
-            self.turn()?;
-        }
-        Err("the rollback does not end".into())
+        self.answer()?;
+        self.until(|it| {
+            let rollout = it.rollout.as_ref();
+            rollout.is_some_and(|rollout| rollout.ended_at.is_some())
+        })
     }
 
     fn command(&mut self, command: Command) {
