@@ -51,6 +51,14 @@ impl Windows {
         self
     }
 
+    /// The start of the first window.
+    pub fn start(&self) -> Timestamp {
+        let length = SignedDuration::try_from(self.length).unwrap_or(SignedDuration::MAX);
+        self.first()
+            .saturating_sub(length)
+            .unwrap_or(Timestamp::MIN)
+    }
+
     /// The end of the first window.
     pub fn first(&self) -> Timestamp {
         let before = self.length.saturating_mul(self.count.saturating_sub(1));
@@ -91,6 +99,7 @@ mod tests {
             let (of, settle) = (Duration::from_secs(length), Duration::from_secs(settle));
             let now = Timestamp::from_second(at).unwrap();
             let windows = Windows::closed(of, settle, now).many(count);
+            prop_assert_eq!(windows.start() + of, windows.first());
             prop_assert!(windows.last + settle <= now);
             prop_assert!(windows.last + settle + of > now);
             prop_assert_eq!(windows.last.as_second().rem_euclid(length as i64), 0);

@@ -1,7 +1,7 @@
 //! The evidence of a verdict, and how the verdict follows from it. Pure: the verdict can be reproduced from the
 //! evidence alone.
 
-use std::{cmp::Ordering, collections::BTreeMap, fmt, time::Duration};
+use std::{cmp::Ordering, collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 use plugin_sdk::{Judgement, Series};
@@ -9,6 +9,7 @@ use prodspec_model::{AssetId, Digest, IncarnationId};
 use serde::{Deserialize, Serialize};
 
 use super::{birth::Start, query::Of};
+use crate::health::{asked::Role, bound::Bound};
 
 /// The quantity that a rule measures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,48 +35,6 @@ pub enum Kind {
     },
 }
 
-/// The bound that separates healthy from unhealthy values.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Bound {
-    /// This value and smaller ones are healthy.
-    AtMost(f64),
-    /// This value and larger ones are healthy.
-    AtLeast(f64),
-}
-
-impl Bound {
-    /// Judges a measured value. A value that cannot be compared is unknown.
-    fn judge(self, measured: f64) -> Judgement {
-        let kept = match self {
-            Self::AtMost(most) => measured.partial_cmp(&most).map(Ordering::is_le),
-            Self::AtLeast(least) => measured.partial_cmp(&least).map(Ordering::is_ge),
-        };
-        match kept {
-            Some(true) => Judgement::Healthy,
-            Some(false) => Judgement::Unhealthy,
-            None => Judgement::Unknown,
-        }
-    }
-
-    /// Returns the worse of two values.
-    fn worse(self, one: f64, other: f64) -> f64 {
-        match self {
-            Self::AtMost(_) => one.max(other),
-            Self::AtLeast(_) => one.min(other),
-        }
-    }
-}
-
-impl fmt::Display for Bound {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::AtMost(most) => write!(f, "at most {most}"),
-            Self::AtLeast(least) => write!(f, "at least {least}"),
-        }
-    }
-}
-
 /// A rule as data, without its source.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Question {
@@ -89,18 +48,6 @@ pub struct Question {
     pub min_samples: usize,
     /// Only for ratios: minimum number of events in the whole; with fewer the verdict is unknown.
     pub min_events: u64,
-}
-
-/// The role of an asset in the rollout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// The asset was updated and has settled.
-    Updated,
-    /// The asset is being updated and has not settled.
-    UnderWay,
-    /// The asset was not updated and may be affected by those that were.
-    Neighbour,
 }
 
 /// A series that was read for a window, and how it begins there.

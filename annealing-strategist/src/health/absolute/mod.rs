@@ -56,7 +56,7 @@ mod rule;
 mod validator;
 
 pub use birth::Start;
-pub use evidence::{Bound, Evidence, Kind, Question, Role, Tally};
+pub use evidence::{Evidence, Kind, Question, Tally};
 pub use query::{Of, of};
 pub use rule::{Measure, Rule};
 pub use validator::Absolute;

@@ -6,8 +6,9 @@ use plugin_sdk::SampleSource;
 
 use super::{
     Absolute,
-    evidence::{Bound, Kind, Question},
+    evidence::{Kind, Question},
 };
+use crate::health::{asked::Asked, bound::Bound};
 
 /// A measured quantity that has no bound yet.
 #[derive(Debug, Clone)]
@@ -45,9 +46,7 @@ impl Measure {
                 min_samples: 5,
                 min_events: 1,
             },
-            only: None,
-            neighbours: true,
-            under_way: true,
+            asked: Asked::default(),
         }
     }
 }
@@ -58,9 +57,7 @@ impl Measure {
 pub struct Rule {
     pub(super) name: Arc<str>,
     pub(super) question: Question,
-    pub(super) only: Option<Arc<[String]>>,
-    pub(super) neighbours: bool,
-    pub(super) under_way: bool,
+    pub(super) asked: Asked,
 }
 
 impl Rule {
@@ -87,19 +84,19 @@ impl Rule {
     /// Checks only assets of these types, such as `shakespeare.v1.FrontendJob`. Assets that do not have the metric
     /// would stay unknown for ever.
     pub fn only<T: Into<String>>(mut self, types: impl IntoIterator<Item = T>) -> Self {
-        self.only = Some(types.into_iter().map(Into::into).collect());
+        self.asked.only = Some(types.into_iter().map(Into::into).collect());
         self
     }
 
     /// Does not check neighbours of the updated assets.
     pub fn without_neighbours(mut self) -> Self {
-        self.neighbours = false;
+        self.asked.neighbours = false;
         self
     }
 
     /// Does not check assets that are under way.
     pub fn settled_only(mut self) -> Self {
-        self.under_way = false;
+        self.asked.under_way = false;
         self
     }
 

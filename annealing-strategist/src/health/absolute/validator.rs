@@ -7,16 +7,17 @@ use futures::{StreamExt, future, stream};
 use jiff::Timestamp;
 use plugin_sdk::{
     BoxError, Finding, Health, HealthRequest, HealthValidator, Judgement, SampleSource, Series,
-    Watched, with_causes,
+    with_causes,
 };
 use prodspec_model::AssetId;
 
 use super::{
     birth::{Births, LOOK_BACK, Start, matters},
-    evidence::{Counted, Evidence, Kind, Role},
+    evidence::{Counted, Evidence, Kind},
     query::Of,
     rule::{Measure, Rule},
 };
+use crate::health::asked::Role;
 
 /// Maximum number of concurrent queries.
 const AT_ONCE: usize = 16;
@@ -48,40 +49,6 @@ impl Absolute {
 
     pub(super) fn new(rule: Rule, source: Arc<dyn SampleSource>) -> Self {
         Self { rule, source }
-    }
-
-    /// Returns the assets to check, with their roles.
-    fn asked(&self, request: &HealthRequest) -> Vec<(Watched, Role)> {
-        let all = [
-            (Role::Updated, Some(&request.updated)),
-            (
-                Role::UnderWay,
-                Some(&request.under_way).filter(|_| self.rule.under_way),
-            ),
-            (
-                Role::Neighbour,
-                Some(&request.neighbours).filter(|_| self.rule.neighbours),
-            ),
-        ];
-        let all = all.into_iter().flat_map(|(role, assets)| {
-            let assets = assets.into_iter().flatten();
-            assets.map(move |watched| (watched, role))
-        });
-        let mut asked: Vec<(Watched, Role)> = all
-            .filter(|(watched, _)| self.applies(request, &watched.asset))
-            .map(|(watched, role)| (watched.clone(), role))
-            .collect();
-        asked.sort_by(|(one, _), (other, _)| one.asset.cmp(&other.asset));
-        asked.dedup_by(|(later, _), (first, _)| later.asset == first.asset);
-        asked
-    }
-
-    /// Whether the rule applies to the asset. It does if the asset cannot be read.
-    fn applies(&self, request: &HealthRequest, asset: &AssetId) -> bool {
-        let (Some(types), Some(asset)) = (&self.rule.only, request.reader.get(asset)) else {
-            return true;
-        };
-        types.iter().any(|name| name == asset.type_str())
     }
 
     /// R21: a neighbour that is not healthy is compared with its state before the rollout began.
@@ -195,22 +162,27 @@ impl HealthValidator for Absolute {
     async fn validate(&self, request: HealthRequest) -> Result<Health, BoxError> {
         let now = request.now;
         let start = window_start(now, self.rule.question.over);
-        let looks = self.asked(&request).into_iter().map(|(watched, role)| {
-            let evidence = Evidence {
-                asset: watched.asset,
-                role,
-                incarnation: request.to.clone(),
-                policy: request.policy,
-                question: self.rule.question.clone(),
-                from: start.max(watched.since),
-                to: now,
-                read: vec![],
-                part: vec![],
-                error: None,
-                before: None,
-            };
-            self.look_twice(evidence, request.began)
-        });
+        let looks = self
+            .rule
+            .asked
+            .of(&request)
+            .into_iter()
+            .map(|(watched, role)| {
+                let evidence = Evidence {
+                    asset: watched.asset,
+                    role,
+                    incarnation: request.to.clone(),
+                    policy: request.policy,
+                    question: self.rule.question.clone(),
+                    from: start.max(watched.since),
+                    to: now,
+                    read: vec![],
+                    part: vec![],
+                    error: None,
+                    before: None,
+                };
+                self.look_twice(evidence, request.began)
+            });
         let seen: Vec<Evidence> = stream::iter(looks).buffered(AT_ONCE).collect().await;
         let mut health = Health::healthy(now);
         for evidence in &seen {
