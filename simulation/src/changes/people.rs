@@ -57,7 +57,7 @@ pub(super) async fn act(world: World) {
         match drawn {
             0..=24 => begins(&world),
             25..=31 => commands(&world),
-            32..=38 | 90..=94 => hands_over(&world),
+            32..=38 => hands_over(&world),
             39..=49 => edits(&world),
             50..=57 => adds(&world),
             58..=62 => removes(&world),
@@ -220,7 +220,7 @@ fn command_to(world: &World, nth: usize, command: Command) {
     });
 }
 
-/// A person hands one of the last changes over to another value, or to one that it had before, which may have failed.
+/// A person hands one of the last changes over to another value.
 fn hands_over(world: &World) {
     let Some(handle) = world.state().handle() else {
         return;
@@ -232,17 +232,8 @@ fn hands_over(world: &World) {
             return;
         }
         let nth = many - 1 - state.random.below(many.min(MOST));
-        let value = match state.random.per_mille(300) {
-            true => {
-                let earlier = state.judge.wanted[nth].values().len();
-                let drawn = state.random.below(earlier);
-                state.judge.wanted[nth].values()[drawn]
-            }
-            false => {
-                let digit = [0, 0, 3][state.random.below(3)];
-                state.value(digit)
-            }
-        };
+        let digit = [0, 0, 3][state.random.below(3)];
+        let value = state.value(digit);
         state.judge.wanted[nth].with(value)
     };
     let world = world.clone();
