@@ -1,6 +1,6 @@
 //! The handle to a control plane: questions, and waiting for results.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Duration};
 
 use annealing_enforcer::{AskError, Planner, Settle, shell};
 use control_plane_runtime::{Runtime, TokioRuntime, timeout_at};
@@ -9,14 +9,19 @@ use control_plane_store::{
     owner::{Owner, ProcessId},
     record,
 };
+use futures::future::{Either, select};
 use plugin_sdk::{Mono, Problems};
 use prodspec_model::{AssetId, Incarnation, IncarnationId, PartitionId};
+use tokio::sync::watch;
 
 use crate::{
     desk::EditRefused,
     shared::Shared,
     status::{AsIntended, GroupStatus, Status},
 };
+
+/// Maximum time from the begin of an ownership to that of all its parts. One that failed begins again within a second.
+const BEGINS: Duration = Duration::from_secs(5);
 
 /// A handle to a control plane, for questions and commands of operators. Cheap to clone.
 #[derive(Clone)]
@@ -100,6 +105,18 @@ pub enum Error {
     Store(#[source] plugin_sdk::BoxError),
 }
 
+/// Waits until a part of the ownership is there, and returns it.
+pub(crate) async fn announced<T: Clone>(part: &watch::Sender<Option<T>>) -> T {
+    let mut part = part.subscribe();
+    loop {
+        if let Some(part) = part.borrow_and_update().clone() {
+            return part;
+        }
+        // The sender is borrowed, so it lives.
+        let _ = part.changed().await;
+    }
+}
+
 fn owner_hint(owner: &Option<ProcessId>) -> String {
     match owner {
         Some(owner) => format!("ask its owner `{owner}`"),
@@ -150,19 +167,26 @@ impl<R: Runtime> Handle<R> {
         })
     }
 
+    /// Returns a part of this process's ownership. Each begins by itself, so it may come a moment after generation.
+    pub(crate) async fn part<T>(&self, part: impl Future<Output = T>) -> Result<T, Error> {
+        let runtime = &self.shared.runtime;
+        let begins = timeout_at(runtime, runtime.now().mono + BEGINS, part);
+        let mut owned = self.shared.owned.subscribe();
+        let ended = async { drop(owned.wait_for(Option::is_none).await) };
+        let part = match select(pin!(begins), pin!(ended)).await {
+            Either::Left((part, _)) => part,
+            Either::Right(_) => None,
+        };
+        match part {
+            Some(part) => Ok(part),
+            None => Err(self.not_owner().await?),
+        }
+    }
+
     /// Waits until this process owns the partition, and returns a handle to its generation. Returns at once if it owns
     /// it already.
     pub async fn wait_until_owner(&self) -> prodspec_gen::Handle {
-        let mut owned = self.shared.owned.subscribe();
-        loop {
-            if let Some(generation) = owned.borrow_and_update().clone() {
-                return generation;
-            }
-            if owned.changed().await.is_err() {
-                // The sender is in `self.shared`, so this does not happen.
-                std::future::pending::<()>().await;
-            }
-        }
+        announced(&self.shared.owned).await
     }
 
     /// Returns the state of the partition, with all problems. Works in every process, but only the owner knows the

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use crate::{
     By,
-    handle::{Error, Handle},
+    handle::{Error, Handle, announced},
     in_intent::declared,
     port::Port,
     shared::Shared,
@@ -130,14 +130,7 @@ impl<R: Runtime> Handle<R> {
         self.generation().await?;
         // Without an incarnation there are no rollouts, and a question would not be answered.
         self.latest().await?;
-        let rollouts = self.shared.rollouts.borrow().clone();
-        match rollouts {
-            Some(rollouts) => Ok(rollouts),
-            None => Err(Error::NotOwner {
-                partition: self.shared.partition.clone(),
-                owner: None,
-            }),
-        }
+        self.part(announced(&self.shared.rollouts)).await
     }
 
     /// Returns the current state of every policy group: its rollout, the progress of each target, and what it waits

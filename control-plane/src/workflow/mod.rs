@@ -95,10 +95,8 @@ impl<R: Runtime> Drop for Running<'_, R> {
 /// Executions of workflows. Needs the feature `workflows`.
 impl<R: Runtime> Handle<R> {
     async fn lane(&self) -> Result<Lane<R>, handle::Error> {
-        match self.here().await? {
-            Some(lane) => Ok(lane),
-            None => Err(self.not_owner().await?),
-        }
+        self.here().await?;
+        self.part(self.shared.lanes.executions.handle()).await
     }
 
     /// The lane, if it is running in this process.

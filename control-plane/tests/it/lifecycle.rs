@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use control_plane::{prelude::*, store::Batch};
+use control_plane::{prelude::*, store::Batch, workflow::ExecutionQuery};
 
 use crate::world::{LONG, Production, Running, Text, ann, id, plane, write};
 
@@ -142,6 +142,28 @@ async fn a_second_process_on_a_shared_store_waits_then_takes_over() {
         Some("two".into())
     );
     second.stop().await;
+}
+
+/// The parts of an ownership begin in tasks of their own, so a question can come between them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_owner_answers_for_all_its_parts_at_once() {
+    let (store, production) = (MemoryStore::new(), Production::default());
+    let text = Text::new("services: {eu: {size: 1}}");
+    for _ in 0..200 {
+        let source = text.clone();
+        let plane = plane(&production).store(store.clone()).source(source);
+        let running = Running::start(plane.build().unwrap());
+        running.handle.wait_until_owner().await;
+        let sealed = running.handle.latest().await.is_ok();
+        if sealed {
+            let all = ExecutionQuery::all();
+            running.handle.executions(&all).await.unwrap();
+            running.handle.rollouts().await.unwrap();
+        } else {
+            running.handle.settle(LONG).await.unwrap();
+        }
+        running.stop().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
