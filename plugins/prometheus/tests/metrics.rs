@@ -80,7 +80,7 @@ async fn r108_one_request_reads_all_series_and_windows() {
     let expected = [
         (
             "query",
-            "(max by (cluster) (rate(busy_seconds_total[30s]))) and on() \
+            "(max by (cluster) (rate(busy_seconds_total[30s]))\n) and on() \
              (max(timestamp(busy_seconds_total)) > time() - 60)"
                 .to_owned(),
         ),
@@ -217,17 +217,18 @@ async fn r108_values_count_while_a_metric_in_them_is_fresh() {
             format!("{} or {}", fresh("a"), fresh("b")),
         ),
         ("max_over_time(a[1h:1m])", fresh("a")),
+        ("a # by machine", fresh("a")),
         (
             r#"m{code=~"5..", path!~"/a\\.b", q="\"x\""}"#,
             fresh(r#"m{code=~"5..",path!~"/a\\.b",q="\"x\""}"#),
         ),
     ] {
-        assert_eq!(sent(text).await, format!("({text}) and on() ({guard})"));
+        assert_eq!(sent(text).await, format!("({text}\n) and on() ({guard})"));
     }
     // They are about no metric of the present.
     assert_eq!(sent("vector(1)").await, "vector(1)");
     assert_eq!(sent("m offset 1d").await, "m offset 1d");
-    let scalar = format!("vector(scalar(a)) and on() ({})", fresh("a"));
+    let scalar = format!("vector(scalar(a)\n) and on() ({})", fresh("a"));
     assert_eq!(sent("scalar(a)").await, scalar);
 }
 

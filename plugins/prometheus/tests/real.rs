@@ -261,6 +261,8 @@ async fn r108_metrics_of_the_real_server_are_read_per_window() {
         .collect();
     assert!(ends.iter().all(|end| end % 2 == 0), "{ends:?}");
     assert!(reading.series[0].samples.iter().all(|it| it.1.is_finite()));
+    let commented = format!("{scrapes} # by job");
+    assert!(values(&prometheus, &commented).await.is_ok());
     let nothing = values(&prometheus, "sum by (job) (missing)").await.unwrap();
     assert_eq!(nothing.series, []);
     // Two series that become one, which is known only when they are evaluated.

@@ -31,8 +31,9 @@ pub(crate) fn fresh(text: &str, window: Duration) -> Result<String, String> {
     let is_fresh = |of: &String| format!("max(timestamp({of})) > time() - {oldest}");
     let fresh: Vec<String> = selectors.0.iter().map(is_fresh).collect();
     let vector = match parsed.value_type() {
-        ValueType::Scalar => format!("vector({text})"),
-        _ => format!("({text})"),
+        // The text may end with a comment.
+        ValueType::Scalar => format!("vector({text}\n)"),
+        _ => format!("({text}\n)"),
     };
     Ok(match fresh.is_empty() {
         true => text,
