@@ -13,8 +13,6 @@ use serde_json::{Value, json};
 use super::Rule;
 use crate::cache::{Answer, Cache};
 
-/// Time after the end of a window at which its value is read. Samples arrive late.
-const SETTLE: Duration = Duration::from_secs(15);
 /// Time after which a source that failed is read again.
 const AGAIN: Duration = Duration::from_secs(5);
 /// Maximum number of other scopes that a reason names.
@@ -40,9 +38,9 @@ pub struct Overload {
     cache: Arc<Cache<dyn MetricSource, Look>>,
 }
 
-/// A reading of one window.
+/// The answer to a query about one window.
 struct Look {
-    window: Windows,
+    query: MetricQuery,
     reading: MetricReading,
 }
 
@@ -61,17 +59,21 @@ impl Overload {
 
     /// The values of the newest closed window. A window is read once; a source that failed is read again after a while.
     async fn look(&self, request: &CheckRequest, window: Windows) -> Answer<Look> {
+        let within =
+            |answer: &Answer<Look>, time| answer.passed(request.mono).unsigned_abs() < time;
         let good = |answer: &Answer<Look>| match &answer.result {
-            Ok(look) => look.window.last >= window.last,
-            Err(_) => answer.passed(request.mono).unsigned_abs() < AGAIN,
+            // A newer one is of a clock that was ahead, or of a check that looks at the same time.
+            Ok(look) if look.query.windows.last > window.last => within(answer, window.length),
+            Ok(look) => look.query.windows == window,
+            Err(_) => within(answer, AGAIN),
         };
         let query = MetricQuery {
             expression: self.rule.expression.clone(),
             windows: window,
         };
         let call = async {
-            let reading = self.cache.source.read(query).await?;
-            Ok(Look { window, reading })
+            let reading = self.cache.source.read(query.clone()).await?;
+            Ok(Look { query, reading })
         };
         self.cache.answer(request, good, call).await
     }
@@ -80,7 +82,7 @@ impl Overload {
     fn finding(&self, look: &Look, scope: Option<&str>) -> Option<(String, Value)> {
         let label = self.rule.expression.labels.first();
         let value = |series: &Series| {
-            let at = look.window.last;
+            let at = look.query.windows.last;
             let (_, value) = series.samples.iter().find(|(end, _)| *end == at)?;
             Some(*value)
         };
@@ -90,7 +92,7 @@ impl Overload {
         };
         let all = || look.reading.series.iter().filter(|it| value(it).is_some());
         let found: Vec<f64> = all().filter(is_in).filter_map(value).collect();
-        let (text, end) = (&self.rule.expression.text, look.window.last);
+        let (text, end) = (&self.rule.expression.text, look.query.windows.last);
         let of = scope
             .map(|scope| format!(" for {scope}"))
             .unwrap_or_default();
@@ -117,20 +119,9 @@ impl Overload {
                 found.len()
             ),
         };
-        let evidence = json!({"expression": self.rule.expression, "window": look.window, "values": found,
+        let evidence = json!({"query": look.query, "values": found,
             "most": self.rule.most, "infos": look.reading.infos});
         Some((why, evidence))
-    }
-
-    /// Why the values are too old to count. `None`: they are not.
-    fn stale(&self, look: &Look, age: SignedDuration) -> Option<String> {
-        let most = self.rule.window.saturating_add(SETTLE * 2);
-        (age.unsigned_abs() > most).then(|| {
-            format!(
-                "the newest values of `{}` are from {}: repair the monitoring, or correct the clock that is wrong",
-                self.rule.expression.text, look.reading.as_of
-            )
-        })
     }
 
     /// The parts of the scope in which the asset is. `None`: the one value is for all assets.
@@ -151,7 +142,7 @@ impl CheckPlugin for Overload {
 
     async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError> {
         let now = request.now;
-        let window = Windows::closed(self.rule.window, SETTLE, now);
+        let window = Windows::closed(self.rule.window, Windows::SETTLE, now);
         let scopes = match self.rule.types.apply(&request) {
             true => self.scopes(&request)?,
             false => Vec::new(),
@@ -159,7 +150,7 @@ impl CheckPlugin for Overload {
         if scopes.is_empty() {
             return Ok(Verdict::proceed(now));
         }
-        let next = window.last.saturating_add(window.length + SETTLE);
+        let next = window.last.saturating_add(window.length + Windows::SETTLE);
         let next = next.unwrap_or(Timestamp::MAX);
         let answer = self.look(&request, window).await;
         let look = match &answer.result {
@@ -175,7 +166,7 @@ impl CheckPlugin for Overload {
         let age = answer.age(look.reading.as_of, request.mono);
         let seen = now.saturating_sub(age.max(SignedDuration::ZERO));
         let mut verdict = Verdict::proceed(seen.unwrap_or(Timestamp::MIN));
-        let findings = match self.stale(look, age) {
+        let findings = match look.query.behind(look.reading.as_of, age) {
             Some(why) => vec![(why, Value::Null)],
             None => scopes
                 .iter()

@@ -192,6 +192,20 @@ fn r108_one_request_per_window_serves_all_assets() {
 }
 
 #[test]
+fn r108_clock_that_was_ahead_for_a_moment_is_forgotten_after_a_window() {
+    let source = Fake::new([(Some("eu"), 0.1)]);
+    let overload = per_cluster(&source);
+    let mut ahead = after("eu", 0);
+    ahead.now = NOW + 24.hours();
+    assert!(verdict(&overload, ahead).is_proceed());
+    assert!(verdict(&overload, after("eu", 29)).is_proceed());
+    assert_eq!(source.reads(), 1);
+    assert!(verdict(&overload, after("eu", 30)).is_proceed());
+    assert!(verdict(&overload, after("eu", 100)).is_proceed());
+    assert_eq!(source.reads(), 3);
+}
+
+#[test]
 fn r10_a_verdict_is_as_old_as_its_window() {
     let overload = per_cluster(&Fake::new([(Some("eu"), 0.1)]));
     let end: Timestamp = "2026-03-04T11:59:30Z".parse().unwrap();

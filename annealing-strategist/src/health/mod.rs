@@ -3,11 +3,11 @@
 
 pub mod absolute;
 pub mod alerts;
-mod asked;
 mod bound;
 pub mod expression;
+mod scope;
 #[cfg(feature = "statistics")]
 pub mod statistics;
 
-pub use asked::Role;
 pub use bound::Bound;
+pub use scope::Role;

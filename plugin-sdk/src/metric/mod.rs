@@ -7,7 +7,7 @@ mod window;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 pub use sample::{SampleQuery, SampleSource, Series};
@@ -48,6 +48,22 @@ pub struct MetricQuery {
     pub expression: Expression,
     /// The windows, which are closed.
     pub windows: Windows,
+}
+
+impl MetricQuery {
+    /// Returns why an answer does not count that knows production up to `as_of`: that is too old for the newest window, or of
+    /// another clock. `None`: it counts.
+    ///
+    /// `age` is the time since `as_of` by the caller's clock, negative if that is in the future.
+    pub fn behind(&self, as_of: Timestamp, age: SignedDuration) -> Option<String> {
+        let most = self.windows.length.saturating_add(Windows::SETTLE * 2);
+        (age.unsigned_abs() > most).then(|| {
+            format!(
+                "the newest values of `{}` are from {as_of}: repair the monitoring, or correct the clock that is wrong",
+                self.expression.text
+            )
+        })
+    }
 }
 
 /// The answer of a [`MetricSource`]: for each series at most one value per window.

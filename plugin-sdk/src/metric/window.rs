@@ -29,6 +29,9 @@ pub struct Windows {
 }
 
 impl Windows {
+    /// Time after the end of a window at which it is read. Samples arrive late.
+    pub const SETTLE: Duration = Duration::from_secs(15);
+
     /// The newest window of this length that has ended at least `settle` ago. `length` is rounded down to whole seconds,
     /// and is at least 1 s.
     pub fn closed(length: Duration, settle: Duration, now: Timestamp) -> Self {

@@ -9,7 +9,7 @@ use prodspec_model::{AssetId, Digest, IncarnationId};
 use serde::{Deserialize, Serialize};
 
 use super::{birth::Start, query::Of};
-use crate::health::{asked::Role, bound::Bound};
+use crate::health::{bound::Bound, scope::Role};
 
 /// The quantity that a rule measures.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

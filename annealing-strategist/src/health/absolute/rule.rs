@@ -8,7 +8,10 @@ use super::{
     Absolute,
     evidence::{Kind, Question},
 };
-use crate::health::{asked::Asked, bound::Bound};
+use crate::health::{
+    bound::Bound,
+    scope::{Scope, scope_setters},
+};
 
 /// A measured quantity that has no bound yet.
 #[derive(Debug, Clone)]
@@ -46,7 +49,7 @@ impl Measure {
                 min_samples: 5,
                 min_events: 1,
             },
-            asked: Asked::default(),
+            scope: Scope::default(),
         }
     }
 }
@@ -57,7 +60,7 @@ impl Measure {
 pub struct Rule {
     pub(super) name: Arc<str>,
     pub(super) question: Question,
-    pub(super) asked: Asked,
+    pub(super) scope: Scope,
 }
 
 impl Rule {
@@ -81,24 +84,7 @@ impl Rule {
         self
     }
 
-    /// Checks only assets of these types, such as `shakespeare.v1.FrontendJob`. Assets that do not have the metric
-    /// would stay unknown for ever.
-    pub fn only<T: Into<String>>(mut self, types: impl IntoIterator<Item = T>) -> Self {
-        self.asked.only = Some(types.into_iter().map(Into::into).collect());
-        self
-    }
-
-    /// Does not check neighbours of the updated assets.
-    pub fn without_neighbours(mut self) -> Self {
-        self.asked.neighbours = false;
-        self
-    }
-
-    /// Does not check assets that are under way.
-    pub fn settled_only(mut self) -> Self {
-        self.asked.under_way = false;
-        self
-    }
+    scope_setters!();
 
     /// Returns the validator that applies this rule and reads `source`.
     pub fn reading(self, source: Arc<dyn SampleSource>) -> Absolute {

@@ -17,7 +17,7 @@ use super::{
     query::Of,
     rule::{Measure, Rule},
 };
-use crate::health::asked::Role;
+use crate::health::scope::Role;
 
 /// Maximum number of concurrent queries.
 const AT_ONCE: usize = 16;
@@ -164,7 +164,7 @@ impl HealthValidator for Absolute {
         let start = window_start(now, self.rule.question.over);
         let looks = self
             .rule
-            .asked
+            .scope
             .of(&request)
             .into_iter()
             .map(|(watched, role)| {

@@ -6,7 +6,10 @@ use plugin_sdk::{Expression, MetricSource, Problem};
 use prodspec_model::{Asset, addons::PhysicalCluster};
 
 use super::ByExpression;
-use crate::health::{asked::Asked, bound::Bound};
+use crate::health::{
+    bound::Bound,
+    scope::{Scope, scope_setters},
+};
 
 /// Default length of a window.
 const WINDOW: Duration = Duration::from_secs(60);
@@ -80,7 +83,7 @@ pub struct Rule {
     pub(super) measured: Measured,
     pub(super) bound: Bound,
     pub(super) over: Duration,
-    pub(super) asked: Asked,
+    pub(super) scope: Scope,
 }
 
 impl Rule {
@@ -90,7 +93,7 @@ impl Rule {
             measured,
             bound,
             over: WINDOW,
-            asked: Asked::default(),
+            scope: Scope::default(),
         }
     }
 
@@ -100,24 +103,7 @@ impl Rule {
         self
     }
 
-    /// Checks only assets of these types, such as `shakespeare.v1.FrontendJob`. Assets without a series would stay unknown
-    /// for ever.
-    pub fn only<T: Into<String>>(mut self, types: impl IntoIterator<Item = T>) -> Self {
-        self.asked.only = Some(types.into_iter().map(Into::into).collect());
-        self
-    }
-
-    /// Does not check neighbours of the updated assets.
-    pub fn without_neighbours(mut self) -> Self {
-        self.asked.neighbours = false;
-        self
-    }
-
-    /// Does not check assets that are under way.
-    pub fn settled_only(mut self) -> Self {
-        self.asked.under_way = false;
-        self
-    }
+    scope_setters!();
 
     /// Returns the validator that applies this rule and reads `source`.
     ///

@@ -6,7 +6,7 @@ use plugin_sdk::{Expression, Judgement, Windows};
 use prodspec_model::{AssetId, Digest, IncarnationId};
 use serde::Serialize;
 
-use crate::health::{asked::Role, bound::Bound};
+use crate::health::{bound::Bound, scope::Role};
 
 /// The evidence of one verdict about one asset. The `evidence` of a [`Finding`](plugin_sdk::Finding) is this value as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -41,37 +41,33 @@ impl Seen {
 
     fn was_ill(&self) -> bool {
         match &self.before {
-            Some((_, values)) => {
-                matches!(values[..], [value] if self.bound.judge(value) == Judgement::Unhealthy)
-            }
+            Some((_, values)) => self.judge(values) == Judgement::Unhealthy,
             None => false,
         }
     }
 
+    /// Judges the values of a window by themselves.
+    fn judge(&self, values: &[f64]) -> Judgement {
+        match values {
+            [value] if value.is_finite() => self.bound.judge(*value),
+            _ => Judgement::Unknown,
+        }
+    }
+
     fn now(&self) -> (Judgement, String) {
-        let unknown = |why: String| (Judgement::Unknown, why);
         let end = self.window.last;
         if self.since > self.window.start() {
-            return unknown(format!("no window since {} is over yet", self.since));
+            let why = format!("no window since {} is over yet", self.since);
+            return (Judgement::Unknown, why);
         }
-        match self.values[..] {
-            [value] => {
-                let judgement = match value.is_finite() {
-                    true => self.bound.judge(value),
-                    false => Judgement::Unknown,
-                };
-                let why = match judgement {
-                    Judgement::Unhealthy => format!("{value} instead of {}", self.bound),
-                    Judgement::Healthy => format!("{value}, {}", self.bound),
-                    Judgement::Unknown => format!("{value} at {end}, which is no number"),
-                };
-                (judgement, why)
-            }
-            [] => unknown(format!("no value at {end}")),
-            _ => unknown(format!(
-                "{} series: aggregate them to one",
-                self.values.len()
-            )),
-        }
+        let judgement = self.judge(&self.values);
+        let why = match (&self.values[..], judgement) {
+            ([], _) => format!("no value at {end}"),
+            ([value], Judgement::Unhealthy) => format!("{value} instead of {}", self.bound),
+            ([value], Judgement::Healthy) => format!("{value}, {}", self.bound),
+            ([value], Judgement::Unknown) => format!("{value} at {end}, which is no number"),
+            (several, _) => format!("{} series: aggregate them to one", several.len()),
+        };
+        (judgement, why)
     }
 }

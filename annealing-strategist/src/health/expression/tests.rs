@@ -200,6 +200,8 @@ fn r21_neighbour_that_was_ill_before_the_rollout_condemns_nothing() {
     assert_eq!(health.judgement, Judgement::Healthy);
     let shown = &health.findings[1].summary;
     assert_eq!(shown, "job/us: unhealthy since before the rollout began");
+    let endless = verdict(&by(&was(f64::INFINITY)), request()).judgement;
+    assert_eq!(endless, Judgement::Unhealthy, "it is no number");
     let unknown = ill().at(before, &[]);
     assert_eq!(
         verdict(&by(&unknown), request()).judgement,

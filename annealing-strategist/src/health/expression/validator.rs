@@ -9,17 +9,15 @@ use std::{
 
 use async_trait::async_trait;
 use futures::lock::Mutex;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use plugin_sdk::{
     BoxError, Finding, Health, HealthRequest, HealthValidator, Judgement, MetricQuery,
     MetricReading, MetricSource, Watched, Windows,
 };
 
 use super::{Rule, seen::Seen};
-use crate::health::asked::Role;
+use crate::health::scope::Role;
 
-/// Time after the end of a window at which it is read. Samples arrive late.
-const SETTLE: Duration = Duration::from_secs(15);
 /// Number of readings that are kept: of the newest windows, and of those before live rollouts began.
 const KEPT: usize = 16;
 
@@ -71,14 +69,9 @@ impl ByExpression {
         if let Some((_, known)) = readings.iter().find(|(of, _)| *of == window) {
             return Ok(known.clone());
         }
-        let expression = self.0.rule.measured.expression.clone();
-        let labels = expression.labels.clone();
-        let query = MetricQuery {
-            expression,
-            windows: window,
-        };
-        let reading = self.0.source.read(query).await?;
-        let table = Arc::new(Table::of(reading, &labels, window));
+        let reading = self.0.source.read(self.query(window)).await?;
+        let labels = &self.0.rule.measured.expression.labels;
+        let table = Arc::new(Table::of(reading, labels, window));
         readings.truncate(KEPT - 1);
         readings.push_front((window, table.clone()));
         Ok(table)
@@ -139,17 +132,11 @@ impl ByExpression {
         Ok(finding.because(serde_json::to_value(seen)?))
     }
 
-    /// Why the values of a window do not count. `None`: they do.
-    fn untrusted(&self, now: Timestamp, table: &Table) -> Option<Finding> {
-        let most = self.0.rule.over.saturating_add(SETTLE * 2);
-        let age: SignedDuration = now.duration_since(table.as_of);
-        (age.unsigned_abs() > most).then(|| {
-            let why = format!(
-                "the newest values of `{}` are from {}: repair the monitoring, or correct the clock that is wrong",
-                self.0.rule.measured.expression.text, table.as_of
-            );
-            Finding::new(Judgement::Unknown, why).validator(self.0.rule.name.clone())
-        })
+    fn query(&self, window: Windows) -> MetricQuery {
+        MetricQuery {
+            expression: self.0.rule.measured.expression.clone(),
+            windows: window,
+        }
     }
 }
 
@@ -160,14 +147,18 @@ impl HealthValidator for ByExpression {
     }
 
     async fn validate(&self, request: HealthRequest) -> Result<Health, BoxError> {
-        let asked = self.0.rule.asked.of(&request);
+        let asked = self.0.rule.scope.of(&request);
         if asked.is_empty() {
             return Ok(request.healthy());
         }
-        let window = Windows::closed(self.0.rule.over, SETTLE, request.now);
+        let window = Windows::closed(self.0.rule.over, Windows::SETTLE, request.now);
         let table = self.table(window).await?;
         let mut health = Health::healthy(table.as_of.min(request.now));
-        health.findings.extend(self.untrusted(request.now, &table));
+        let age = request.now.duration_since(table.as_of);
+        let behind = self.query(window).behind(table.as_of, age);
+        let behind = behind.map(|why| Finding::new(Judgement::Unknown, why));
+        let behind = behind.map(|it| it.validator(self.0.rule.name.clone()));
+        health.findings.extend(behind);
         for one in asked {
             let role = one.1;
             let mut seen = self.seen(&request, one, (window, &table));

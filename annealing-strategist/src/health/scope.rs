@@ -18,16 +18,41 @@ pub enum Role {
     Neighbour,
 }
 
+/// Writes the setters of a rule with a field `scope`.
+macro_rules! scope_setters {
+    () => {
+        /// Checks only assets of these types, such as `shakespeare.v1.FrontendJob`. Assets that do not have the metric
+        /// would stay unknown for ever.
+        pub fn only<T: Into<String>>(mut self, types: impl IntoIterator<Item = T>) -> Self {
+            self.scope.only = Some(types.into_iter().map(Into::into).collect());
+            self
+        }
+
+        /// Does not check neighbours of the updated assets.
+        pub fn without_neighbours(mut self) -> Self {
+            self.scope.neighbours = false;
+            self
+        }
+
+        /// Does not check assets that are under way.
+        pub fn settled_only(mut self) -> Self {
+            self.scope.under_way = false;
+            self
+        }
+    };
+}
+pub(super) use scope_setters;
+
 /// The assets that a rule judges: those of some types, with or without neighbours and those under way.
 #[derive(Debug, Clone)]
-pub(super) struct Asked {
+pub(super) struct Scope {
     /// `None`: all types.
     pub(super) only: Option<Arc<[String]>>,
     pub(super) neighbours: bool,
     pub(super) under_way: bool,
 }
 
-impl Asked {
+impl Scope {
     /// Returns the assets to judge, with their roles, sorted by id.
     pub(super) fn of(&self, request: &HealthRequest) -> Vec<(Watched, Role)> {
         let all = [
@@ -63,7 +88,7 @@ impl Asked {
     }
 }
 
-impl Default for Asked {
+impl Default for Scope {
     fn default() -> Self {
         Self {
             only: None,
