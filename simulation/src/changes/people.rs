@@ -57,7 +57,7 @@ pub(super) async fn act(world: World) {
         match drawn {
             0..=24 => begins(&world),
             25..=31 => commands(&world),
-            32..=38 => hands_over(&world),
+            32..=38 | 90..=94 => hands_over(&world),
             39..=49 => edits(&world),
             50..=57 => adds(&world),
             58..=62 => removes(&world),
@@ -115,6 +115,8 @@ fn begins(world: &World) {
         };
         let wanted = &mut state.judge.wanted[nth];
         wanted.requested.push(now);
+        // Its next rollout is not paused because the last one was.
+        wanted.is_commanded();
         wanted.declared |= declared;
         (nth, wanted.change.clone(), declared)
     };
@@ -205,10 +207,13 @@ fn command_to(world: &World, nth: usize, command: Command) {
     world.clone().spawn(async move {
         let answered = answer(&world, handle.tell_rollout(&key, command, ann())).await;
         let mut state = world.state();
+        let now = world.now();
+        let obeyed = matches!(answered, Some(Ok(())));
+        let line = format!("{now:?} {command:?} of change {nth}, obeyed: {obeyed}");
+        state.judge.note(line);
         match answered {
             Some(Ok(())) => {
                 state.count("command");
-                let now = world.now();
                 let wanted = &mut state.judge.wanted[nth];
                 wanted.obeyed(now, command, before);
             }
@@ -220,7 +225,7 @@ fn command_to(world: &World, nth: usize, command: Command) {
     });
 }
 
-/// A person hands one of the last changes over to another value.
+/// A person hands one of the last changes over to another value, or to one that it had before, which may have failed.
 fn hands_over(world: &World) {
     let Some(handle) = world.state().handle() else {
         return;
@@ -232,15 +237,27 @@ fn hands_over(world: &World) {
             return;
         }
         let nth = many - 1 - state.random.below(many.min(MOST));
-        let digit = [0, 0, 3][state.random.below(3)];
-        let value = state.value(digit);
+        let value = match state.random.per_mille(300) {
+            true => {
+                let earlier = state.judge.wanted[nth].values().len();
+                let drawn = state.random.below(earlier);
+                state.judge.wanted[nth].values()[drawn]
+            }
+            false => {
+                let digit = [0, 0, 3][state.random.below(3)];
+                state.value(digit)
+            }
+        };
         state.judge.wanted[nth].with(value)
     };
     let world = world.clone();
     world.clone().spawn(async move {
         let handed = answer(&world, handle.hand_over(&change, ann())).await;
         if handed.is_some_and(|it| it.is_ok()) {
-            world.state().count("handed over");
+            let line = format!("{:?} {} is handed over", world.now(), change.name);
+            let mut state = world.state();
+            state.judge.note(line);
+            state.count("handed over");
         }
     });
 }

@@ -92,6 +92,11 @@ impl Judge {
         self.wanted.iter().filter(is_recent).count()
     }
 
+    /// Adds a line for people who read a violation.
+    pub(in crate::changes) fn note(&mut self, line: String) {
+        self.log.push(line);
+    }
+
     pub(in crate::changes) fn comes(&mut self, now: Instant, name: &str) {
         self.writers.retain(|(of, _), _| of != name);
         self.log.push(format!("{now:?} {name} comes"));

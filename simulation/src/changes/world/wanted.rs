@@ -80,6 +80,11 @@ impl Wanted {
         change::key_of(&self.change.name).expect("the name is valid")
     }
 
+    /// All values that people have wanted it to set, in their order.
+    pub(in crate::changes) fn values(&self) -> &[u64] {
+        &self.values
+    }
+
     /// The change with another value, to which a person hands it over.
     pub(in crate::changes) fn with(&mut self, value: u64) -> RollOut {
         self.values.push(value);
