@@ -21,7 +21,8 @@ impl<R: Runtime> Handle<R> {
     /// Gives a live change other values of the same fields, without waiting for its end: a new rollout of it takes over. Targets
     /// that have moved count as not updated, bakes begin anew, and the way back leads to where the targets were before the change.
     ///
-    /// `change` is the live one in everything but the values. The other values are tried for all targets first.
+    /// `change` is the live one in everything but the values. The other values are tried for all targets first. A change that was
+    /// paused, or stopped and waited for a person, goes on with the other values; pause it again if they have to wait.
     ///
     /// ```
     /// use control_plane::{Error, model::rollout::RollOut, prelude::*};
