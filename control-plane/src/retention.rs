@@ -14,7 +14,7 @@ use prodspec_gen::Status;
 use prodspec_model::IncarnationNo;
 use tokio::sync::watch;
 
-use crate::shared::Shared;
+use crate::{shared::Shared, trains};
 
 /// Removes old incarnations after seals. To keep the cost low, it runs once per `keep / 10` seals.
 pub(crate) async fn follow<R: Runtime>(
@@ -65,7 +65,11 @@ async fn remove_old<R: Runtime>(
     if old.is_empty() {
         return Ok(Removed::default());
     }
-    let used = [rollouts.referenced().await?, lane.referenced().await?];
+    let used = [
+        rollouts.referenced().await?,
+        lane.referenced().await?,
+        trains::versions(shared).await?,
+    ];
     for referenced in used.iter().flatten() {
         old.remove(referenced);
     }

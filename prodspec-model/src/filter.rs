@@ -86,6 +86,11 @@ impl Filter {
         self
     }
 
+    /// Whether the filter has no condition, so that every asset matches.
+    pub fn is_all(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// Whether the conditions on the id hold for `id`. If not, no asset with this id matches.
     pub fn may_be(&self, id: &AssetId) -> bool {
         self.names(id.as_str())

@@ -7,9 +7,11 @@ use serde_json::Value;
 
 use crate::{filter::Filter, id::AssetId, message::Message, reference::AssetRef};
 
-/// A train: each version that is offered to it goes through its stages, and several versions are under way at once. In each
-/// stage it is rolled out by edits of one field. A stage that is free takes the newest version that the stage before has
-/// found good.
+/// A train: each version that is offered to it goes through its stages, and several versions are under way at once. A stage
+/// that is free takes the newest version that the stage before has found good.
+///
+/// In each stage a version is rolled out by edits of one field. Or the train carries [heads](Self::of_heads): its stages are
+/// policy groups that are updated by pins, and each incarnation that changes one of their assets is a version.
 ///
 /// A train is the payload of a modelled-only asset, and is edited like any other asset. An edit takes hold at the next
 /// version that enters a stage. If the asset is removed or turned down, nothing enters a stage any more, and nothing
@@ -32,7 +34,8 @@ use crate::{filter::Filter, id::AssetId, message::Message, reference::AssetRef};
 #[serde(default, rename = "prodspec.v1.Train")]
 #[schemars(deny_unknown_fields)]
 pub struct Train {
-    /// The field that carries the version, relative to the entry of a source that each target is made from.
+    /// The field that carries the version, relative to the entry of a source that each target is made from. `head`: each
+    /// incarnation is a version, and the groups of the stages' policies are its assets.
     pub carries: String,
     /// The version that is offered by intent: each new value is one more version of the train. `None`: versions are offered
     /// by commands only.
@@ -49,7 +52,9 @@ pub struct Train {
 pub struct Stage {
     /// The name of the stage: 1 to 60 letters, digits, hyphens and underscores.
     pub name: String,
-    /// The assets of the stage. An asset belongs to the first stage that names it.
+    /// The assets of the stage. An asset belongs to the first stage that names it. In a train of heads, it is left out: the
+    /// assets are those of the group of the policy.
+    #[serde(default, skip_serializing_if = "Filter::is_all")]
     pub targets: Filter,
     /// The stage is for this number of assets only, the first ones by their ids. An asset that was chosen stays chosen until
     /// it leaves. `None`: for all of them.
@@ -77,6 +82,27 @@ impl Train {
         }
     }
 
+    /// A train without stages, whose versions are incarnations. A stage of it is [the group of a policy](Stage::group).
+    ///
+    /// ```
+    /// use prodspec_model::{AssetId, train::{Stage, Train}};
+    ///
+    /// let (canary, rest) = (AssetId::new("policy/canary")?, AssetId::new("policy/rest")?);
+    /// let train = Train::of_heads()
+    ///     .stage(Stage::group("canary", canary))
+    ///     .stage(Stage::group("rest", rest).weekdays_in("Europe/Zurich"));
+    /// # assert!(train.carries_heads());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn of_heads() -> Self {
+        Self::new("head")
+    }
+
+    /// Whether its versions are incarnations.
+    pub fn carries_heads(&self) -> bool {
+        self.carries == "head"
+    }
+
     /// Offers a version by intent.
     #[must_use]
     pub fn offers(mut self, version: impl Into<Value>) -> Self {
@@ -102,6 +128,11 @@ impl Stage {
             policy: AssetRef::to(policy),
             weekdays_in: None,
         }
+    }
+
+    /// A stage of a train of heads, for the assets that name the policy asset `policy`.
+    pub fn group(name: impl Into<String>, policy: AssetId) -> Self {
+        Self::new(name, Filter::default(), policy)
     }
 
     /// Limits the stage to the first `count` assets.

@@ -17,9 +17,10 @@ use crate::record::{By, Quarantined, Rollout, TargetRecord};
 /// An event for the kernel of one policy group.
 #[derive(Debug, Clone)]
 pub enum Event {
-    /// A newer incarnation is in force.
+    /// A newer incarnation is in force. A train may let in one that is older than the last, which has failed; it is not taken in
+    /// while a rollout is live.
     Took {
-        /// The incarnation that is the newest now.
+        /// The incarnation that is the newest for the group now.
         latest: Incarnation,
         /// The group's assets that the incarnation changes.
         changed: Vec<AssetId>,

@@ -113,7 +113,7 @@ impl control_plane_runtime::Kernel for Kernel {
                 latest,
                 changed,
                 come,
-            } if latest.no() >= self.group.latest().no() => {
+            } if latest.no() >= self.group.latest().no() || self.live.is_none() => {
                 self.took(now, latest, changed, out);
                 self.standings_changed(now, come, out);
             }

@@ -12,6 +12,8 @@ impl Kernel {
         let live = self.live.iter();
         let rolled = live.clone().flat_map(|live| [live.from(), Some(live.to())]);
         let heads = rolled.flatten().chain(self.group.head());
+        // The group of a train may have taken in no newer one.
+        let heads = heads.chain([self.group.latest()]);
         let heads = heads.map(Incarnation::no);
         let was = live.flat_map(|live| {
             let moved = live.moved();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use plugin_sdk::{Progress, Target, Until, Wait};
-use prodspec_model::{AssetId, IncarnationNo, rollout::Update};
+use prodspec_model::{AssetId, Incarnation, IncarnationNo, rollout::Update};
 use serde::{Deserialize, Serialize};
 
 use super::{Kernel, state::live::Live};
@@ -101,6 +101,11 @@ impl Kernel {
     pub fn newest(&self) -> Option<&Rollout> {
         let live = self.live.as_ref().map(Live::rollout);
         live.or(self.past.last())
+    }
+
+    /// The newest incarnation that the group has taken in.
+    pub(crate) fn latest(&self) -> &Incarnation {
+        self.group.latest()
     }
 
     /// Whether the group has taken in incarnation `at`, and none of its pins moves until an operator gives a command

@@ -22,16 +22,15 @@ use super::{
 };
 use crate::{
     group::{examined, policy_of},
-    kernel::{
-        Call, Command, Effects, Event, Heads, Kernel, Record, Recovered, Refused, Step, View,
-    },
+    kernel::{Call, Command, Effects, Event, Heads, Kernel, Record, Refused, Step, View},
     line::StoppedLine,
     preview::Course,
     record::{By, Rollout},
+    train::Carried,
 };
 
 /// The standings to report to each group, by its policy asset.
-type Pending = BTreeMap<AssetId, Vec<(AssetId, Standing)>>;
+pub(super) type Pending = BTreeMap<AssetId, Vec<(AssetId, Standing)>>;
 
 /// All policy groups, with the data that they share.
 pub(super) struct Groups<R> {
@@ -41,6 +40,8 @@ pub(super) struct Groups<R> {
     pub(super) latest: Incarnation,
     /// The head of every group that has one.
     heads: Heads,
+    /// The groups that are stages of trains of heads.
+    pub(super) carried: Carried,
     /// Set while the line is stopped.
     pub(super) line: Option<StoppedLine>,
     /// The last reported standings of assets with a pin of their own, for groups that such an asset joins.
@@ -70,6 +71,7 @@ impl<R: Runtime> Groups<R> {
             strategist,
             kernels: BTreeMap::new(),
             changes: Changes::default(),
+            carried: Carried::of(&latest),
             latest,
             heads,
             line: None,
@@ -145,7 +147,7 @@ impl<R: Runtime> Groups<R> {
         self.pass_all_on();
     }
 
-    fn tell(&mut self, policy: &AssetId, event: Event) {
+    pub(super) fn tell(&mut self, policy: &AssetId, event: Event) {
         let now = self.strategist.runtime.now();
         let Some(kernel) = self.kernels.get_mut(policy) else {
             return;
@@ -232,9 +234,10 @@ impl<R: Runtime> Groups<R> {
         if let Some(change) = self.changes.all.get_mut(key) {
             return Some(Goals::Change(change.foreseen(latest)));
         }
+        let kernel = self.kernels.get(key)?;
         Some(Goals::Group {
-            to: self.kernels.get(key)?.rolls_out()?.clone(),
-            latest: latest.clone(),
+            to: kernel.rolls_out()?.clone(),
+            latest: kernel.latest().clone(),
         })
     }
 
@@ -281,6 +284,7 @@ impl<R: Runtime> Groups<R> {
         let mut changed: BTreeMap<AssetId, Vec<AssetId>> = BTreeMap::new();
         let (mut before, mut come) = (Vec::new(), Pending::new());
         let all = older.snapshot().diff(newer.snapshot());
+        self.carried.change(&all);
         for change in &all {
             let id = change.id();
             let was = change.before.as_ref().and_then(policy_of);
@@ -306,27 +310,37 @@ impl<R: Runtime> Groups<R> {
             }
             changed.entry(policy).or_default().push(id);
         }
-        for policy in changed.keys().cloned().collect::<Vec<_>>() {
-            if !self.kernels.contains_key(&policy) {
-                // Assets that existed before keep their content: the group begins with the older incarnation as its
-                // head.
-                let head = before.contains(&policy).then(|| older.clone());
-                let mut group = Group::new(policy.clone(), newer.clone(), head);
-                group.recovered.pins = come.remove(&policy).unwrap_or_default();
-                group.recovered.pending = changed.remove(&policy).unwrap_or_default();
-                self.bring(vec![group]);
-            }
-        }
-        for policy in self.kernels.keys().cloned().collect::<Vec<_>>() {
-            let took = Event::Took {
-                latest: newer.clone(),
-                changed: changed.remove(&policy).unwrap_or_default(),
-                come: come.remove(&policy).unwrap_or_default(),
-            };
-            self.tell(&policy, took);
-        }
+        self.found(&older, &before, (&mut changed, &mut come));
+        self.tell_took(&older, changed, come);
         self.pass_all_on();
         all
+    }
+
+    /// Creates the groups of assets that change which do not exist. `before`: the groups of assets that existed in `older`.
+    fn found(
+        &mut self,
+        older: &Incarnation,
+        before: &[AssetId],
+        (changed, come): (&mut BTreeMap<AssetId, Vec<AssetId>>, &mut Pending),
+    ) {
+        for policy in changed.keys().cloned().collect::<Vec<_>>() {
+            if self.kernels.contains_key(&policy) {
+                continue;
+            }
+            // Assets that existed before keep their content: the group begins with the older incarnation as its head.
+            let head = before.contains(&policy).then(|| older.clone());
+            let (changed, come) = (changed.remove(&policy), come.remove(&policy));
+            let group = match self.carried.has(&policy) {
+                true => Group::new(policy, older.clone(), head),
+                false => {
+                    let mut group = Group::new(policy, self.latest.clone(), head);
+                    group.recovered.pins = come.unwrap_or_default();
+                    group.recovered.pending = changed.unwrap_or_default();
+                    group
+                }
+            };
+            self.bring(vec![group]);
+        }
     }
 
     /// Passes each standing to the group of its asset.
@@ -347,7 +361,7 @@ impl<R: Runtime> Groups<R> {
     }
 
     /// Adds the last standing of an asset that joins another group: enforcement does not report it again.
-    fn hand_over(&self, policy: &AssetId, asset: &AssetId, to: &mut Pending) {
+    pub(super) fn hand_over(&self, policy: &AssetId, asset: &AssetId, to: &mut Pending) {
         if let Some(standing) = self.stands.get(asset) {
             let told = to.entry(policy.clone()).or_default();
             told.push((asset.clone(), standing.clone()));
@@ -355,7 +369,7 @@ impl<R: Runtime> Groups<R> {
     }
 
     /// Returns the group that an asset belongs to: the one whose rollout holds it, or else the one that governs it.
-    fn group_of(&self, asset: &AssetId) -> Option<AssetId> {
+    pub(super) fn group_of(&self, asset: &AssetId) -> Option<AssetId> {
         let holds = |(_, kernel): &(&AssetId, &Kernel)| kernel.owns(&self.latest, asset);
         if let Some((policy, _)) = self.kernels.iter().find(holds) {
             return Some(policy.clone());
@@ -432,7 +446,7 @@ impl<R: Runtime> Groups<R> {
         }
     }
 
-    fn pass_all_on(&mut self) {
+    pub(super) fn pass_all_on(&mut self) {
         while let Some((policy, released)) = self.released.pop() {
             self.pass_on(&policy, released);
         }
@@ -449,31 +463,15 @@ impl<R: Runtime> Groups<R> {
             }
         }
         for (other, changed) in others {
+            let Some(kernel) = self.kernels.get(&other) else {
+                continue;
+            };
             let took = Event::Took {
-                latest: self.latest.clone(),
+                latest: kernel.latest().clone(),
                 changed,
                 come: come.remove(&other).unwrap_or_default(),
             };
             self.tell(&other, took);
         }
-    }
-}
-
-impl Group {
-    /// Creates a group that did not exist before.
-    fn new(policy: AssetId, latest: Incarnation, head: Option<Incarnation>) -> Self {
-        let mut recovered = Recovered::nothing(policy, latest, Vec::new());
-        let adopted = head.is_some();
-        recovered.head = head.map(GroupHead::At);
-        Self { recovered, adopted }
-    }
-
-    /// Returns the oldest incarnation at which assets with a pin of their own are held: the head of a group that
-    /// never completed a rollout. `None`: no such pin.
-    pub(super) fn first_pin(pins: &[(AssetId, Standing)]) -> Option<IncarnationNo> {
-        let at = pins
-            .iter()
-            .filter_map(|(_, standing)| standing.pin.incarnation());
-        at.min()
     }
 }

@@ -9,7 +9,7 @@ use control_plane_runtime::Runtime;
 use control_plane_store::record;
 use futures::channel::{mpsc::UnboundedSender, oneshot};
 use plugin_sdk::{BoxError, with_causes};
-use prodspec_model::{AssetId, IncarnationNo, PartitionId};
+use prodspec_model::{AssetId, Incarnation, IncarnationNo, PartitionId};
 
 use super::{Input, Strategist};
 use crate::{
@@ -144,6 +144,21 @@ impl<R: Runtime> Handle<R> {
         at: IncarnationNo,
     ) -> Result<GroupOutcome, AskError> {
         let answer = self.ask(|reply| Input::Rests(policy.clone(), at, reply));
+        Ok(answer.await??)
+    }
+
+    /// Lets an incarnation into the group of `policy`, a stage of a train of heads, which rolls it out. Nothing happens if the group
+    /// has taken it in. Returns the state of the group if it rests at the incarnation.
+    ///
+    /// # Errors
+    /// When the group is no such stage, or does not know the incarnation yet; the strategist is not running, or its stored data
+    /// cannot be read.
+    pub async fn let_in(
+        &self,
+        policy: &AssetId,
+        incarnation: Incarnation,
+    ) -> Result<Option<GroupOutcome>, AskError> {
+        let answer = self.ask(|reply| Input::LetIn(policy.clone(), incarnation, reply));
         Ok(answer.await??)
     }
 

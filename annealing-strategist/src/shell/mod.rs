@@ -2,6 +2,7 @@
 
 mod build;
 mod calls;
+mod carried;
 mod change_steps;
 mod changes;
 mod groups;
@@ -76,6 +77,8 @@ pub(crate) enum Input {
     ),
     /// The line is stopped, or goes on.
     Line(Option<StoppedLine>, handle::Reply<Result<(), Refused>>),
+    /// A train lets an incarnation into the group of a stage.
+    LetIn(AssetId, Incarnation, handle::Reply<carried::LetIn>),
     /// Pins that a change has moved are durable.
     Moved(AssetId, Vec<(AssetId, Pin)>),
     /// A call about the fields of a change ended.
@@ -352,6 +355,7 @@ impl<R: Runtime> Session<R> {
                 let _ = reply.send(());
             }
             Input::Line(line, reply) => self.groups.set_line(line, reply),
+            Input::LetIn(policy, to, reply) => self.groups.let_in(&policy, &to, reply),
             Input::Moved(key, moves) => self.groups.moved(&key, &moves),
             Input::Fields(key, answer) => self.groups.answered(&key, answer),
             Input::Settled(wait, end) => self.groups.settled(wait, end),

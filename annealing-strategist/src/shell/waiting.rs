@@ -33,10 +33,7 @@ impl Waiting {
         self.0.retain(|waiter| !waiter.reply.is_canceled());
         let over = |waiter: &mut Waiter| {
             let Waiter { policy, at, .. } = waiter;
-            let rests = kernels.get(policy).is_none_or(|kernel| kernel.rests(*at));
-            // Assets that another group's rollout still holds are rolled out by this group later.
-            let mut others = kernels.iter().filter(|(other, _)| *other != policy);
-            *at <= latest.no() && rests && !others.any(|(_, other)| other.keeps_from(policy))
+            *at <= latest.no() && rests(kernels, policy, *at)
         };
         for Waiter { policy, reply, .. } in self.0.extract_if(.., over) {
             let answer = match kernels.get(&policy) {
@@ -46,4 +43,12 @@ impl Waiting {
             work.push(Work::tell(reply, answer));
         }
     }
+}
+
+/// Whether the group of `policy` rests at `at`, and no other group holds assets for it. One that does not exist rests.
+pub(super) fn rests(kernels: &Kernels, policy: &AssetId, at: IncarnationNo) -> bool {
+    let rests = kernels.get(policy).is_none_or(|kernel| kernel.rests(at));
+    // Assets that another group's rollout still holds are rolled out by this group later.
+    let mut others = kernels.iter().filter(|(other, _)| *other != policy);
+    rests && !others.any(|(_, other)| other.keeps_from(policy))
 }

@@ -53,6 +53,9 @@ impl TrainRecord {
         by: By,
         now: Timestamp,
     ) -> Result<(), String> {
+        if train.carries_heads() {
+            self.fits_heads(&command)?;
+        }
         match command {
             Command::Offer(value) => {
                 self.is_new(&value, None)?;
@@ -96,6 +99,22 @@ impl TrainRecord {
             Command::Abandon(version) => self.named(&version)?.abandoned = Some(by),
         }
         Ok(())
+    }
+
+    /// Checks a command that brings a version to a train of heads.
+    fn fits_heads(&self, command: &Command) -> Result<(), String> {
+        match command {
+            Command::Offer(_) => {
+                let why = "each incarnation that changes an asset of a stage is offered by itself";
+                Err(why.to_owned())
+            }
+            Command::Hotfix { version, .. } if self.offered.as_ref() != Some(version) => {
+                let newest = self.offered.as_ref().map(Value::to_string);
+                let newest = newest.unwrap_or_else(|| "none yet".to_owned());
+                Err(format!("only the newest version can be a hotfix: {newest}"))
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn offer(

@@ -12,6 +12,7 @@ use prodspec_model::{
     train::{Stage, Train},
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::bug::{Bug, planted};
 
@@ -59,9 +60,9 @@ pub enum Idle {
 
 impl TrainRecord {
     /// Takes in the offer of intent: a value that differs from the last one is a new version.
-    pub fn hear(&mut self, train: &Train, now: Timestamp) {
+    pub fn hear(&mut self, offer: Option<&Value>, now: Timestamp) {
         let last = self.offered.as_ref();
-        let Some(value) = train.offers.as_ref().filter(|it| last != Some(it)) else {
+        let Some(value) = offer.filter(|it| last != Some(it)) else {
             return;
         };
         self.offered = Some(value.clone());

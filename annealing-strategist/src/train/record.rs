@@ -104,6 +104,9 @@ pub struct StageRecord {
     /// The last rollout that could not begin. `None`: the last one has begun.
     #[serde(default)]
     pub refused: Option<Refused>,
+    /// In a train of heads, the version that was offered last when the stage came. `None`: none was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Value>,
 }
 
 /// A rollout to a stage that could not begin.
@@ -124,7 +127,8 @@ pub struct Refused {
 pub struct Run {
     /// Number of the version that is rolled out.
     pub version: VersionNo,
-    /// The number of the change among those of the stage. `None`: it was not given one yet.
+    /// The number of the change among those of the stage; in a train of heads, that of the incarnation. `None`: it was not given
+    /// one yet.
     pub number: Option<u64>,
     /// The reason for which the version leaves the stage again, although it has not failed. `None`: it stays.
     pub leaves: Option<String>,

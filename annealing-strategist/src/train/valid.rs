@@ -6,6 +6,7 @@ use jiff::tz::TimeZone;
 use plugin_sdk::{AssetView, FieldPath, Problems};
 use prodspec_model::{
     AssetId,
+    rollout::{RolloutPolicy, Update},
     train::{Stage, Train},
 };
 
@@ -22,6 +23,15 @@ pub fn valid(train: &Train, view: &AssetView<'_>, problems: &mut Problems) {
     for (field, message) in wrong(train, most.min(NAME)) {
         problems.push(view.problem(message).field(format!("payload.{field}")));
     }
+    for (at, stage) in train.stages.iter().enumerate() {
+        let policy = view.get(&stage.policy.id);
+        let policy = policy.and_then(|it| it.payload::<RolloutPolicy>().ok());
+        if train.carries_heads() && policy.is_some_and(|it| it.update == Update::Edits) {
+            let message = "is of a group that is updated by edits; let the train carry a field, or update by pins";
+            let field = format!("payload.stages[{at}].policy");
+            problems.push(view.problem(message).field(field));
+        }
+    }
 }
 
 /// Returns each invalid field with a message. `most` is the maximum length of the name of a stage.
@@ -31,6 +41,11 @@ fn wrong(train: &Train, most: usize) -> Vec<(String, String)> {
     if train.carries.is_empty() || train.carries.parse::<FieldPath>().is_err() {
         let message = "must be a field of the targets' entries, such as `version`";
         says("carries".into(), message.into());
+    }
+    if train.carries_heads() && train.offers.is_some() {
+        let message =
+            "must be left out: each incarnation that changes an asset of a stage is offered";
+        says("offers".into(), message.into());
     }
     if train.stages.is_empty() || train.stages.len() > STAGES {
         says("stages".into(), format!("must be 1 to {STAGES} stages"));
@@ -54,6 +69,38 @@ fn wrong(train: &Train, most: usize) -> Vec<(String, String)> {
         if let Some(message) = wrong_zone(stage) {
             says(format!("stages[{at}].weekdays_in"), message);
         }
+        for (field, message) in wrong_assets(train, at) {
+            says(format!("stages[{at}].{field}"), message.into());
+        }
+    }
+    wrong
+}
+
+/// Checks that a stage says which assets it is for.
+fn wrong_assets(train: &Train, at: usize) -> Vec<(&'static str, &'static str)> {
+    let (stage, mut wrong) = (&train.stages[at], Vec::new());
+    if !train.carries_heads() {
+        if stage.targets.is_all() {
+            wrong.push((
+                "targets",
+                "must be at least one condition, such as `{under: job/eu}`",
+            ));
+        }
+        return wrong;
+    }
+    let group = "must be left out: the assets are those that name the policy of the stage";
+    if !stage.targets.is_all() {
+        wrong.push(("targets", group));
+    }
+    if stage.first.is_some_and(|first| first > 0) {
+        wrong.push(("first", group));
+    }
+    let mut before = train.stages[..at].iter();
+    if before.any(|it| it.policy == stage.policy) {
+        wrong.push((
+            "policy",
+            "is the policy of two stages; each needs its own group",
+        ));
     }
     wrong
 }
@@ -82,7 +129,7 @@ mod tests {
     #[test]
     fn r104_each_invalid_field_of_a_train_is_named() {
         let policy = || AssetId::new("policy/slow").unwrap();
-        let stage = |name: &str| Stage::new(name, Filter::default(), policy());
+        let stage = |name: &str| Stage::new(name, Filter::default().under("job/"), policy());
         let good = Train::new("version").stage(stage("eu")).stage(stage("us"));
         assert_eq!(wrong(&good, 60), []);
         let bad = Train::new("a..b")
@@ -99,6 +146,30 @@ mod tests {
         ];
         assert_eq!(fields, expected);
         assert_eq!(wrong(&good, 1)[0].0, "stages[0].name");
+        let all = Train::new("version").stage(Stage::group("eu", policy()));
+        assert_eq!(wrong(&all, 60)[0].0, "stages[0].targets");
         assert_eq!(wrong(&Train::new("version"), 60)[0].0, "stages");
+    }
+
+    #[test]
+    fn r104_each_invalid_field_of_a_train_of_heads_is_named() {
+        let policy = |name: &str| AssetId::new(name).unwrap();
+        let good = Train::of_heads()
+            .stage(Stage::group("eu", policy("policy/eu")))
+            .stage(Stage::group("us", policy("policy/us")));
+        assert_eq!(wrong(&good, 60), []);
+        let some = Filter::default().under("job/");
+        let bad = Train::of_heads()
+            .offers(7)
+            .stage(Stage::group("eu", policy("policy/eu")).first(1))
+            .stage(Stage::new("us", some, policy("policy/eu")));
+        let fields: Vec<String> = wrong(&bad, 60).into_iter().map(|it| it.0).collect();
+        let expected = [
+            "offers",
+            "stages[0].first",
+            "stages[1].targets",
+            "stages[1].policy",
+        ];
+        assert_eq!(fields, expected);
     }
 }

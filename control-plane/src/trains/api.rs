@@ -43,7 +43,8 @@ pub struct TrainView {
 pub struct StageView {
     /// Name of the stage in its train.
     pub name: String,
-    /// The key of its changes, for commands and questions about the rollout under way.
+    /// The key of its changes, or in a train of heads the policy of its group, for commands and questions about the rollout under
+    /// way.
     pub key: AssetId,
     /// The version that is rolled out there, or else the newest one that is ripe there.
     pub has: Option<Value>,
@@ -138,7 +139,7 @@ impl<R: Runtime> Trains<'_, R> {
         })
     }
 
-    async fn record(&self, asset: &AssetId) -> Result<TrainRecord, Error> {
+    pub(super) async fn record(&self, asset: &AssetId) -> Result<TrainRecord, Error> {
         let (store, partition) = (&self.0.shared.store, &self.0.shared.partition);
         let stored = record::load::<TrainRecord>(&**store, partition, asset.as_str()).await?;
         Ok(stored.map(|it| it.value).unwrap_or_default())
@@ -156,7 +157,10 @@ impl TrainView {
             let name = train.stages[at].name.clone();
             let has = record.has(&name).and_then(|no| record.version(no));
             Ok(StageView {
-                key: change::key_of(&change_name(&asset, &name)).map_err(Error::Store)?,
+                key: match train.carries_heads() {
+                    true => train.stages[at].policy.id.clone(),
+                    false => change::key_of(&change_name(&asset, &name)).map_err(Error::Store)?,
+                },
                 has: has.map(|version| version.value.clone()),
                 runs: record.run(&name).is_some(),
                 next: record.next(&train, at, now).map(|it| it.value.clone()),

@@ -2,6 +2,7 @@
 //! ends become its events.
 
 mod api;
+mod heads;
 
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use plugin_sdk::{By, Mono};
 use prodspec_model::{Asset, AssetId, Incarnation, rollout::RollOut, train::Train};
 
 pub use api::{StageView, TrainView, Trains};
+pub(crate) use heads::versions;
 
 use self::api::{change_name, edit_record};
 use crate::{
@@ -89,9 +91,13 @@ impl<R: Runtime> One<'_, R> {
     async fn look(&self) -> Result<Vec<Wait>, Error> {
         loop {
             let now = self.now();
+            let offer = self.offer().await?;
             let record = self
                 .edit(|record| {
-                    record.hear(self.train, now);
+                    if self.train.carries_heads() {
+                        record.join(self.train);
+                    }
+                    record.hear(offer.as_ref(), now);
                     record.choose(self.train, self.latest.snapshot());
                     record.decide(self.train, now);
                 })
@@ -125,7 +131,11 @@ impl<R: Runtime> One<'_, R> {
         run: &Run,
         record: &TrainRecord,
     ) -> Result<Option<Wait>, Error> {
-        match self.follow(stage, run, record).await? {
+        let step = match self.train.carries_heads() {
+            true => self.follow_group(stage, run, record).await?,
+            false => self.follow_change(stage, run, record).await?,
+        };
+        match step {
             Step::Ended(outcome) => {
                 let ended = |record: &mut TrainRecord| {
                     let now = self.now();
@@ -149,8 +159,13 @@ impl<R: Runtime> One<'_, R> {
         edit_record(self.handle, self.asset, edit).await
     }
 
-    /// Finds the next step for a rollout to a stage.
-    async fn follow(&self, stage: &str, run: &Run, record: &TrainRecord) -> Result<Step, Error> {
+    /// Finds the next step for a rollout to a stage by a change.
+    async fn follow_change(
+        &self,
+        stage: &str,
+        run: &Run,
+        record: &TrainRecord,
+    ) -> Result<Step, Error> {
         let name = change_name(self.asset, stage);
         let known = newest(self.handle, &name).await?;
         let last = known.as_ref().map_or(0, |known| known.number);
@@ -172,9 +187,22 @@ impl<R: Runtime> One<'_, R> {
             Some(known) if last >= number => known,
             older => return self.begin((stage, run), record, older.as_ref()).await,
         };
-        let key = known.rollout.policy;
         match known.rollout.state {
             State::Completed => Ok(Step::Ended(self.completed(&known.change).await?)),
+            state => self.go_on(stage, run, known.rollout.policy, state).await,
+        }
+    }
+
+    /// Finds the next step for a rollout of a group or a change, `key`, that has begun.
+    async fn go_on(
+        &self,
+        stage: &str,
+        run: &Run,
+        key: AssetId,
+        state: State,
+    ) -> Result<Step, Error> {
+        match state {
+            State::Completed => Ok(Step::Ended(Outcome::Completed)),
             State::RolledBack { why } => Ok(Step::Ended(match &run.leaves {
                 Some(own) if why.contains(own) => Outcome::Left,
                 _ => Outcome::RolledBack(why),

@@ -41,6 +41,7 @@ mod status;
 mod stops;
 mod succeeded;
 mod trains;
+mod trains_heads;
 mod waits;
 mod watches;
 mod workflows;

@@ -14,7 +14,7 @@ use super::{
     Group,
     membership::Membership,
     others_run,
-    records::{OfGroups, Over, heads_by_group, kept, rollouts},
+    records::{OfGroups, Over, heads_by_group, kept, let_in, rollouts},
 };
 use crate::{
     change::Stored,
@@ -22,6 +22,7 @@ use crate::{
     kernel::{Heads, Recovered},
     record::{Quarantined, Rollout, State, TargetRecord},
     shell::Strategist,
+    train::Carried,
 };
 
 /// The stored data of all rollouts of the partition.
@@ -37,6 +38,10 @@ pub(super) struct Memory {
     rows: BTreeMap<AssetId, Vec<(AssetId, TargetRecord)>>,
     /// The group whose live rollout holds an asset, by asset.
     holders: BTreeMap<AssetId, AssetId>,
+    /// The groups that are stages of trains of heads.
+    carried: Carried,
+    /// The incarnations that trains have let into their stages, by group.
+    let_in: BTreeMap<AssetId, Incarnation>,
     /// The quarantined contents, by group.
     quarantine: BTreeMap<AssetId, Vec<(AssetId, Quarantined)>>,
     /// The groups that quarantine a content of an asset, by asset.
@@ -65,8 +70,11 @@ impl Memory {
                 groups.insert(policy.clone());
             }
         }
+        let carried = Carried::of(latest);
         let mut memory = Self {
             latest: latest.clone(),
+            let_in: let_in(strategist, rewrites, &carried).await?,
+            carried,
             heads: heads.clone(),
             newest,
             to: BTreeMap::new(),
@@ -110,7 +118,7 @@ impl Memory {
     /// Compares the incarnations that groups are at, from each to the next. Other tasks run between two of them.
     async fn compare(&mut self) {
         let heads = self.heads.values().filter_map(GroupHead::incarnation);
-        let all = heads.chain(self.to.values());
+        let all = heads.chain(self.to.values()).chain(self.let_in.values());
         let all: Vec<Incarnation> = all.chain([&self.latest]).cloned().collect();
         for changes in Incarnation::changes_step_by_step(all) {
             self.membership.add(changes);
@@ -198,14 +206,15 @@ impl Memory {
         let head = written
             .cloned()
             .or_else(|| adopted.clone().map(GroupHead::At));
+        let to = self.to.get(&policy);
+        let latest = self.newest_of(&policy, head.as_ref());
         let at = head
             .as_ref()
-            .map(|head| head.incarnation().unwrap_or(&self.latest));
-        let to = self.to.get(&policy);
+            .map(|head| head.incarnation().unwrap_or(&latest));
         let candidates = match &adopted {
             None => self.membership.named(&policy),
             // The changes since an adopted head may not be in the membership.
-            Some(adopted) => [adopted, &self.latest]
+            Some(adopted) => [adopted, &latest]
                 .into_iter()
                 .flat_map(|at| members(&policy, at))
                 .collect(),
@@ -221,7 +230,7 @@ impl Memory {
             all
         };
         let rolling = to.map(|to| between(at, to));
-        let pending = between(to.or(at), &self.latest);
+        let pending = between(to.or(at), &latest);
         let recovered = Recovered {
             newest,
             rolling: rolling.unwrap_or_default(),
@@ -232,12 +241,25 @@ impl Memory {
             pins,
             head,
             heads: self.heads.clone(),
-            ..Recovered::nothing(policy, self.latest.clone(), pending)
+            ..Recovered::nothing(policy, latest, pending)
         };
         Ok(Group {
             recovered,
             adopted: adopted.is_some(),
         })
+    }
+
+    /// Returns the newest incarnation that the group of `policy`, which has this head, has taken in. That of a stage of a train is
+    /// the one that was let in, and not older than those that the group is at.
+    fn newest_of(&self, policy: &AssetId, head: Option<&GroupHead<Incarnation>>) -> Incarnation {
+        let all = self.let_in.get(policy).into_iter();
+        let all = all
+            .chain(head.and_then(GroupHead::incarnation))
+            .chain(self.to.get(policy));
+        let newest = all.max_by_key(|it| it.no());
+        // A group that nothing was let into is new, with all its assets.
+        let newest = newest.filter(|_| self.carried.has(policy));
+        newest.unwrap_or(&self.latest).clone()
     }
 
     /// Returns those of `candidates` that belong to the group and differ between two incarnations.

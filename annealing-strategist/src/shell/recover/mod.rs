@@ -15,8 +15,8 @@ use std::task::Poll;
 
 use control_plane_runtime::Runtime;
 use control_plane_store::record::Rewrites;
-use plugin_sdk::{BoxError, Standing};
-use prodspec_model::{AssetId, Incarnation};
+use plugin_sdk::{BoxError, GroupHead, Standing};
+use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
 use super::Strategist;
 use crate::{
@@ -32,6 +32,25 @@ pub(super) struct Group {
     pub(super) recovered: Recovered,
     /// Whether the group's head was never stored and was derived from the pins of its assets.
     pub(super) adopted: bool,
+}
+
+impl Group {
+    /// Creates a group that did not exist before.
+    pub(super) fn new(policy: AssetId, latest: Incarnation, head: Option<Incarnation>) -> Self {
+        let mut recovered = Recovered::nothing(policy, latest, Vec::new());
+        let adopted = head.is_some();
+        recovered.head = head.map(GroupHead::At);
+        Self { recovered, adopted }
+    }
+
+    /// Returns the oldest incarnation at which assets with a pin of their own are held: the head of a group that
+    /// never completed a rollout. `None`: no such pin.
+    pub(super) fn first_pin(pins: &[(AssetId, Standing)]) -> Option<IncarnationNo> {
+        let at = pins
+            .iter()
+            .filter_map(|(_, standing)| standing.pin.incarnation());
+        at.min()
+    }
 }
 
 /// All groups of the partition with their stored data.

@@ -16,6 +16,7 @@ use crate::{
     line::StoppedLine,
     record::{Quarantined, Rollout, TargetRecord, named as named_in},
     shell::Strategist,
+    train::{Carried, TrainRecord},
 };
 
 /// Reads the heads of groups, as far as retention has kept their incarnations.
@@ -33,6 +34,28 @@ pub(super) async fn heads_by_group<R: Runtime>(
         heads.extend(head.map(|head| (policy, head)));
     }
     Ok(heads)
+}
+
+/// Reads the incarnations that trains of heads have let into their stages, by the policies of the stages.
+pub(super) async fn let_in<R: Runtime>(
+    strategist: &Strategist<R>,
+    rewrites: &Rewrites,
+    carried: &Carried,
+) -> Result<BTreeMap<AssetId, Incarnation>, BoxError> {
+    let mut found = BTreeMap::new();
+    if carried.stages().next().is_none() {
+        return Ok(found);
+    }
+    let records = named(all::<R, TrainRecord>(strategist, rewrites).await?);
+    let records: BTreeMap<AssetId, TrainRecord> = records.into_iter().collect();
+    for (train, stage, policy) in carried.stages() {
+        let record = records.get(train);
+        if let Some(id) = record.and_then(|record| record.let_in(stage)) {
+            let incarnation = kept(&strategist.incarnations, id.no).await?;
+            found.extend(incarnation.map(|it| (policy.clone(), it)));
+        }
+    }
+    Ok(found)
 }
 
 /// Reads whether the line is stopped.

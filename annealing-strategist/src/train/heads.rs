@@ -1,0 +1,115 @@
+//! Trains of heads: their stages are policy groups, and their versions incarnations.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use prodspec_model::{
+    Asset, AssetId, Change, Incarnation, IncarnationId, Message, Snapshot, addons::Turndown,
+    train::Train,
+};
+use serde_json::Value;
+
+use super::record::{TrainRecord, Version};
+use crate::group::policy_of;
+
+/// The trains of heads in intent.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Carried {
+    trains: BTreeMap<AssetId, Train>,
+    /// The policies of all stages.
+    policies: BTreeSet<AssetId>,
+}
+
+impl Carried {
+    /// The trains of an incarnation.
+    pub(crate) fn of(latest: &Incarnation) -> Self {
+        let trains = latest.snapshot().iter().filter_map(of_heads);
+        let mut carried = Self {
+            trains: trains.collect(),
+            ..Self::default()
+        };
+        carried.count();
+        carried
+    }
+
+    /// Takes in the changes to a newer incarnation.
+    pub(crate) fn change(&mut self, changes: &[Change]) {
+        let is_train = |asset: &Asset| asset.type_str() == Train::TYPE;
+        for change in changes {
+            if change.before.iter().chain(&change.after).any(is_train) {
+                self.trains.remove(&change.id());
+                self.trains.extend(change.after.clone().and_then(of_heads));
+                self.count();
+            }
+        }
+    }
+
+    fn count(&mut self) {
+        let policies = self.stages().map(|(_, _, policy)| policy.clone());
+        self.policies = policies.collect();
+    }
+
+    /// Whether the group of `policy` is a stage of a train.
+    pub(crate) fn has(&self, policy: &AssetId) -> bool {
+        self.policies.contains(policy)
+    }
+
+    /// The stages of all trains: the train, the name of the stage, and its policy.
+    pub(crate) fn stages(&self) -> impl Iterator<Item = (&AssetId, &str, &AssetId)> {
+        self.trains.iter().flat_map(|(train, it)| {
+            let stages = it.stages.iter();
+            stages.map(move |stage| (train, stage.name.as_str(), &stage.policy.id))
+        })
+    }
+}
+
+fn of_heads(asset: Asset) -> Option<(AssetId, Train)> {
+    if asset.type_str() != Train::TYPE || asset.addon::<Turndown>().ok()?.is_some() {
+        return None;
+    }
+    let train = asset.payload::<Train>().ok()?;
+    train.carries_heads().then(|| (asset.id(), train))
+}
+
+impl Version {
+    /// The incarnation that the version is. `None`: it is a value of a field.
+    pub fn head(&self) -> Option<IncarnationId> {
+        head(&self.value)
+    }
+}
+
+fn head(value: &Value) -> Option<IncarnationId> {
+    value.as_str()?.parse().ok()
+}
+
+impl TrainRecord {
+    /// Adds the stages of a train of heads that it does not know: each stays at the last version that was offered before.
+    pub fn join(&mut self, train: &Train) {
+        for stage in &train.stages {
+            let since = self.offered.clone();
+            let stages = self.stages.entry(stage.name.clone());
+            stages.or_insert_with(|| super::StageRecord {
+                since,
+                ..Default::default()
+            });
+        }
+    }
+
+    /// The incarnation that was let into a stage last: its group rolls out no newer one. `None`: none was.
+    pub fn let_in(&self, stage: &str) -> Option<IncarnationId> {
+        let run = self.run(stage).filter(|run| run.number.is_some());
+        let no = run.map_or_else(|| self.ripe(stage), |run| run.version);
+        let since = || head(self.stages.get(stage)?.since.as_ref()?);
+        self.version(no).and_then(Version::head).or_else(since)
+    }
+}
+
+/// Whether `latest` changes an asset of a train's groups, or one of their policies, so that it is a version of the train.
+/// `before`: the version that was offered last.
+pub fn is_version(train: &Train, before: &Snapshot, latest: &Snapshot) -> bool {
+    let policies: BTreeSet<&AssetId> = train.stages.iter().map(|it| &it.policy.id).collect();
+    let concerns = |asset: &Asset| {
+        policies.contains(&asset.id()) || policy_of(asset).is_some_and(|it| policies.contains(&it))
+    };
+    let mut changes = before.diff(latest).into_iter();
+    changes.any(|it| it.before.iter().chain(&it.after).any(concerns))
+}
