@@ -6,7 +6,6 @@ use prodspec_model::{
     Asset, AssetId, Change, Incarnation, IncarnationId, Message, Snapshot, addons::Turndown,
     train::Train,
 };
-use serde_json::Value;
 
 use super::record::{TrainRecord, Version};
 use crate::group::policy_of;
@@ -73,33 +72,16 @@ fn of_heads(asset: Asset) -> Option<(AssetId, Train)> {
 impl Version {
     /// The incarnation that the version is. `None`: it is a value of a field.
     pub fn head(&self) -> Option<IncarnationId> {
-        head(&self.value)
+        self.value.as_str()?.parse().ok()
     }
-}
-
-fn head(value: &Value) -> Option<IncarnationId> {
-    value.as_str()?.parse().ok()
 }
 
 impl TrainRecord {
-    /// Adds the stages of a train of heads that it does not know: each stays at the last version that was offered before.
-    pub fn join(&mut self, train: &Train) {
-        for stage in &train.stages {
-            let since = self.offered.clone();
-            let stages = self.stages.entry(stage.name.clone());
-            stages.or_insert_with(|| super::StageRecord {
-                since,
-                ..Default::default()
-            });
-        }
-    }
-
     /// The incarnation that was let into a stage last: its group rolls out no newer one. `None`: none was.
     pub fn let_in(&self, stage: &str) -> Option<IncarnationId> {
         let run = self.run(stage).filter(|run| run.number.is_some());
         let no = run.map_or_else(|| self.ripe(stage), |run| run.version);
-        let since = || head(self.stages.get(stage)?.since.as_ref()?);
-        self.version(no).and_then(Version::head).or_else(since)
+        self.version(no)?.head()
     }
 }
 

@@ -104,9 +104,6 @@ pub struct StageRecord {
     /// The last rollout that could not begin. `None`: the last one has begun.
     #[serde(default)]
     pub refused: Option<Refused>,
-    /// In a train of heads, the version that was offered last when the stage came. `None`: none was.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub since: Option<Value>,
 }
 
 /// A rollout to a stage that could not begin.

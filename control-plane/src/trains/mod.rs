@@ -94,9 +94,6 @@ impl<R: Runtime> One<'_, R> {
             let offer = self.offer().await?;
             let record = self
                 .edit(|record| {
-                    if self.train.carries_heads() {
-                        record.join(self.train);
-                    }
                     record.hear(offer.as_ref(), now);
                     record.choose(self.train, self.latest.snapshot());
                     record.decide(self.train, now);
