@@ -21,4 +21,4 @@ pub use config::Config;
 pub use kernel::{Command, Counts, GroupOutcome, Refused, View};
 pub use line::StoppedLine;
 pub use record::{By, Entry, Rollout, State};
-pub use shell::{AskError, Attached, Handle, Rehearsal, Strategist, StrategistBuilder};
+pub use shell::{AskError, Attached, Handle, LetIn, Rehearsal, Strategist, StrategistBuilder};

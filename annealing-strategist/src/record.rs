@@ -345,6 +345,9 @@ pub struct Quarantined {
 pub struct Failed {
     /// The rollout in which the content failed.
     pub rollout: RolloutId,
+    /// The incarnation that was rolled out.
+    #[serde(default)]
+    pub to: IncarnationNo,
     /// Digest of the content that failed.
     pub content: Digest,
     /// Whether the rollout had moved the asset, or one that it is tied to by an edge. If not, the content only waited.

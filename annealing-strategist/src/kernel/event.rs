@@ -27,6 +27,13 @@ pub enum Event {
         /// Standings of assets that came from another group. They are not reported again.
         come: Vec<(AssetId, Standing)>,
     },
+    /// A newer incarnation is in force, which a train has not let into the group yet.
+    Sealed {
+        /// The newest incarnation, which is in force.
+        newest: Incarnation,
+        /// The group's assets that the incarnation changes.
+        changed: Vec<AssetId>,
+    },
     /// The heads of the partition's policy groups, after a change.
     Heads(Heads),
     /// Whether changes are live on assets of the group.

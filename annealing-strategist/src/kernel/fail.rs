@@ -32,6 +32,7 @@ impl Kernel {
             let reached = true;
             let failed = Failed {
                 rollout,
+                to: live.to().no(),
                 content,
                 reached,
             };
@@ -111,6 +112,7 @@ impl Kernel {
             };
             let failed = Failed {
                 rollout,
+                to: to.no(),
                 content: asset.digest(),
                 reached: reached.binary_search(&place).is_ok(),
             };

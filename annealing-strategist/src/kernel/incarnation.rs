@@ -30,6 +30,17 @@ impl Kernel {
         }
     }
 
+    /// Notes a newer incarnation, without taking it in. Assets that have left the group by it are let go.
+    pub(super) fn sealed(&mut self, newest: Incarnation, changed: &[AssetId], out: &mut Effects) {
+        let swapped = self.group.see(newest);
+        self.came_back(changed);
+        self.look_for_others(changed);
+        self.let_go(changed, out);
+        if let Some(live) = self.live.as_mut().filter(|_| swapped) {
+            live.selecting.look_again(true);
+        }
+    }
+
     /// A target that had left the group is back in it, and waits for its turn again.
     fn came_back(&mut self, assets: &[AssetId]) {
         for asset in assets {

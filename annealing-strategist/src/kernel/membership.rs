@@ -44,7 +44,7 @@ impl Kernel {
             .map(|(asset, _)| asset);
         let named = |asset: &AssetId| {
             self.group
-                .latest()
+                .sealed()
                 .asset(asset)
                 .as_ref()
                 .and_then(policy_of)

@@ -118,6 +118,7 @@ impl control_plane_runtime::Kernel for Kernel {
                 self.standings_changed(now, come, out);
             }
             Event::Took { .. } => {}
+            Event::Sealed { newest, changed } => self.sealed(newest, &changed, out),
             Event::Standings(standings) => self.standings_changed(now, standings, out),
             Event::Selected { call, answer } => self.selected(now, call, answer, out),
             Event::Judged { call, answer } => self.judged(now, call, answer, out),

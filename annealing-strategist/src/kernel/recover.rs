@@ -73,12 +73,16 @@ impl Kernel {
     ) -> Self {
         let policy = recovered.policy.clone();
         let (latest, head) = (recovered.latest.clone(), recovered.head.take());
+        let mut group = Group::new(policy.clone(), latest, head, recovered.heads.clone());
+        if let Some(sealed) = recovered.sealed.take() {
+            group.see(sealed);
+        }
         Self {
             config,
             types,
             clock: Steady::new(now),
-            quarantine: Quarantine::new(policy.clone(), take(&mut recovered.quarantine)),
-            group: Group::new(policy, latest, head, recovered.heads.clone()),
+            quarantine: Quarantine::new(policy, take(&mut recovered.quarantine)),
+            group,
             pins: Pins::new(take(&mut recovered.pins)),
             pending: Pending::new(),
             live: None,

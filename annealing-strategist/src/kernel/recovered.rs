@@ -16,8 +16,10 @@ use crate::{
 pub struct Recovered {
     /// The policy asset that names the group.
     pub policy: AssetId,
-    /// The newest incarnation in force.
+    /// The newest incarnation that the group has taken in.
     pub latest: Incarnation,
+    /// The newest incarnation in force, if the group of a stage of a train has not taken it in. `None`: it has.
+    pub sealed: Option<Incarnation>,
     /// The head of the group. `None`: no rollout has completed.
     pub head: Option<GroupHead<Incarnation>>,
     /// The heads of all policy groups of the partition.
@@ -59,6 +61,7 @@ impl Recovered {
         Self {
             policy,
             latest,
+            sealed: None,
             head: None,
             heads: Heads::default(),
             newest: None,

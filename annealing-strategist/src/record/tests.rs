@@ -54,6 +54,7 @@ fn old_and_new_versions_take_turns_on_records_of_rollouts() {
     let mut quarantined = Quarantined::of(id("policy"));
     quarantined.add(Failed {
         rollout: RolloutId(3),
+        to: IncarnationNo(4),
         content: Digest([1; 32]),
         reached: true,
     });

@@ -282,7 +282,7 @@ impl<R: Runtime> Groups<R> {
     pub(super) fn took(&mut self, newer: Incarnation) -> Vec<Change> {
         let older = std::mem::replace(&mut self.latest, newer.clone());
         let mut changed: BTreeMap<AssetId, Vec<AssetId>> = BTreeMap::new();
-        let (mut before, mut come) = (Vec::new(), Pending::new());
+        let (mut before, mut come) = (BTreeMap::new(), Pending::new());
         let all = older.snapshot().diff(newer.snapshot());
         self.carried.change(&all);
         for change in &all {
@@ -301,7 +301,11 @@ impl<R: Runtime> Groups<R> {
             for policy in named.iter().chain(&is) {
                 changed.entry(policy.clone()).or_default();
                 if change.before.is_some() {
-                    before.push(policy.clone());
+                    let held = self.held_before(was.as_ref(), &older);
+                    let first = before.entry(policy.clone()).or_insert(held.clone());
+                    if held.no() < first.no() {
+                        *first = held;
+                    }
                 }
             }
             let Some(policy) = is else { continue };
@@ -316,11 +320,12 @@ impl<R: Runtime> Groups<R> {
         all
     }
 
-    /// Creates the groups of assets that change which do not exist. `before`: the groups of assets that existed in `older`.
+    /// Creates the groups of assets that change which do not exist. `before`: the incarnations to which the assets that existed
+    /// were held, by group.
     fn found(
         &mut self,
         older: &Incarnation,
-        before: &[AssetId],
+        before: &BTreeMap<AssetId, Incarnation>,
         (changed, come): (&mut BTreeMap<AssetId, Vec<AssetId>>, &mut Pending),
     ) {
         for policy in changed.keys().cloned().collect::<Vec<_>>() {
@@ -328,10 +333,14 @@ impl<R: Runtime> Groups<R> {
                 continue;
             }
             // Assets that existed before keep their content: the group begins with the older incarnation as its head.
-            let head = before.contains(&policy).then(|| older.clone());
+            let head = before.get(&policy).cloned();
             let (changed, come) = (changed.remove(&policy), come.remove(&policy));
             let group = match self.carried.has(&policy) {
-                true => Group::new(policy, older.clone(), head),
+                true => {
+                    let mut group = Group::new(policy, older.clone(), head);
+                    group.recovered.sealed = Some(self.latest.clone());
+                    group
+                }
                 false => {
                     let mut group = Group::new(policy, self.latest.clone(), head);
                     group.recovered.pins = come.unwrap_or_default();

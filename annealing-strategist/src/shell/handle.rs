@@ -11,7 +11,7 @@ use futures::channel::{mpsc::UnboundedSender, oneshot};
 use plugin_sdk::{BoxError, with_causes};
 use prodspec_model::{AssetId, Incarnation, IncarnationNo, PartitionId};
 
-use super::{Input, Strategist};
+use super::{Input, LetIn, Strategist};
 use crate::{
     change::{HandOver, LiveChange, Planned, PlannedTarget},
     kernel::{Command, GroupOutcome, Refused, View},
@@ -148,7 +148,7 @@ impl<R: Runtime> Handle<R> {
     }
 
     /// Lets an incarnation into the group of `policy`, a stage of a train of heads, which rolls it out. Nothing happens if the group
-    /// has taken it in. Returns the state of the group if it rests at the incarnation.
+    /// has taken it in.
     ///
     /// # Errors
     /// When the group is no such stage, or does not know the incarnation yet; the strategist is not running, or its stored data
@@ -157,7 +157,7 @@ impl<R: Runtime> Handle<R> {
         &self,
         policy: &AssetId,
         incarnation: Incarnation,
-    ) -> Result<Option<GroupOutcome>, AskError> {
+    ) -> Result<LetIn, AskError> {
         let answer = self.ask(|reply| Input::LetIn(policy.clone(), incarnation, reply));
         Ok(answer.await??)
     }

@@ -33,6 +33,7 @@ use plugin_sdk::{
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
 pub use build::{Strategist, StrategistBuilder};
+pub use carried::LetIn;
 pub use handle::{AskError, Handle};
 pub use rehearsal::Rehearsal;
 
@@ -78,7 +79,7 @@ pub(crate) enum Input {
     /// The line is stopped, or goes on.
     Line(Option<StoppedLine>, handle::Reply<Result<(), Refused>>),
     /// A train lets an incarnation into the group of a stage.
-    LetIn(AssetId, Incarnation, handle::Reply<carried::LetIn>),
+    LetIn(AssetId, Incarnation, handle::Reply<Result<LetIn, Refused>>),
     /// Pins that a change has moved are durable.
     Moved(AssetId, Vec<(AssetId, Pin)>),
     /// A call about the fields of a change ended.
@@ -355,7 +356,10 @@ impl<R: Runtime> Session<R> {
                 let _ = reply.send(());
             }
             Input::Line(line, reply) => self.groups.set_line(line, reply),
-            Input::LetIn(policy, to, reply) => self.groups.let_in(&policy, &to, reply),
+            Input::LetIn(policy, to, reply) => {
+                let answer = self.groups.let_in(&policy, &to);
+                self.groups.work.push(Work::tell(reply, answer));
+            }
             Input::Moved(key, moves) => self.groups.moved(&key, &moves),
             Input::Fields(key, answer) => self.groups.answered(&key, answer),
             Input::Settled(wait, end) => self.groups.settled(wait, end),

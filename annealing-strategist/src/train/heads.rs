@@ -85,13 +85,11 @@ impl TrainRecord {
     }
 }
 
-/// Whether `latest` changes an asset of a train's groups, or one of their policies, so that it is a version of the train.
+/// Whether `latest` changes an asset of a train's groups, so that it is a version of the train.
 /// `before`: the version that was offered last.
 pub fn is_version(train: &Train, before: &Snapshot, latest: &Snapshot) -> bool {
     let policies: BTreeSet<&AssetId> = train.stages.iter().map(|it| &it.policy.id).collect();
-    let concerns = |asset: &Asset| {
-        policies.contains(&asset.id()) || policy_of(asset).is_some_and(|it| policies.contains(&it))
-    };
+    let concerns = |asset: &Asset| policy_of(asset).is_some_and(|it| policies.contains(&it));
     let mut changes = before.diff(latest).into_iter();
     changes.any(|it| it.before.iter().chain(&it.after).any(concerns))
 }

@@ -1,14 +1,16 @@
 //! R104: a train of heads. Each incarnation that changes an asset of its stages is a version, and a rollout of a version to a stage is
 //! one of the stage's policy group.
 
+use std::collections::BTreeSet;
+
 use annealing_strategist::{
-    AskError, Command as RolloutCommand, GroupOutcome, State,
+    AskError, Command as RolloutCommand, GroupOutcome, LetIn, Rollout, State,
     train::{Outcome, Run, TrainRecord, is_version},
 };
 use control_plane_runtime::Runtime;
 use control_plane_store::{incarnations, record};
 use plugin_sdk::By;
-use prodspec_model::{AssetId, Incarnation, IncarnationNo};
+use prodspec_model::{AssetId, Incarnation, IncarnationNo, train::Train};
 use serde_json::Value;
 
 use super::{One, Step};
@@ -25,6 +27,19 @@ pub(crate) async fn versions<R: Runtime>(shared: &Shared<R>) -> Result<Vec<Incar
         .iter()
         .flat_map(|(_, record)| &record.value.versions);
     Ok(versions.filter_map(|it| Some(it.head()?.no)).collect())
+}
+
+/// The policies whose groups are stages of more than one train of heads.
+pub(super) fn shared<'a>(trains: impl Iterator<Item = &'a Train>) -> BTreeSet<AssetId> {
+    let (mut all, mut shared) = (BTreeSet::new(), BTreeSet::new());
+    for train in trains.filter(|it| it.carries_heads()) {
+        for stage in &train.stages {
+            if !all.insert(&stage.policy.id) {
+                shared.insert(stage.policy.id.clone());
+            }
+        }
+    }
+    shared
 }
 
 impl<R: Runtime> One<'_, R> {
@@ -58,6 +73,11 @@ impl<R: Runtime> One<'_, R> {
         let Some(policy) = self.policy(stage) else {
             return not_begun("the train has no such stage any more");
         };
+        if self.shared.contains(&policy) {
+            return not_begun(
+                "its group is a stage of another train, too; give each stage a group of its own",
+            );
+        }
         let version = record.version(run.version);
         let Some((version, id)) = version.and_then(|it| Some((it, it.head()?))) else {
             return not_begun("the version is not known any more");
@@ -74,23 +94,23 @@ impl<R: Runtime> One<'_, R> {
         let Some(incarnation) = kept(self.handle, id.no).await? else {
             return not_begun("its incarnation is not kept any more");
         };
-        let rests = match self
-            .handle
-            .rolling()
-            .await?
-            .let_in(&policy, incarnation)
-            .await
-        {
+        let rolling = self.handle.rolling().await?;
+        let rests = match rolling.let_in(&policy, incarnation).await {
             // The strategist has not taken in the incarnation with the train.
             Err(AskError::Refused(_)) => return Ok(Step::Waits(soon(self.handle))),
-            rests => rests?,
+            entered => match entered? {
+                LetIn::Moves => None,
+                LetIn::Rests(rests) => Some(*rests),
+                LetIn::Overtaken => {
+                    let why = "the group has completed a newer incarnation".to_owned();
+                    return Ok(Step::Ended(Outcome::RolledBack(why)));
+                }
+            },
         };
-        let Some(state) = state(rests, id.no) else {
-            if version.enters.as_deref() == Some(stage) {
-                self.displace(&policy, &version.value).await?;
-            }
-            return self.go_on(stage, run, policy, State::Running).await;
-        };
+        if version.enters.as_deref() == Some(stage) && rests.is_none() {
+            self.displace(&policy, &version.value).await?;
+        }
+        let state = rests.map_or(State::Running, |rests| state(rests, id.no));
         self.go_on(stage, run, policy, state).await
     }
 
@@ -116,25 +136,21 @@ impl<R: Runtime> One<'_, R> {
     }
 }
 
-/// The state of the rollout of an incarnation to a group that rests. `None`: the group does not rest.
-fn state(rests: Option<GroupOutcome>, no: IncarnationNo) -> Option<State> {
-    let GroupOutcome {
-        released,
-        rollout,
-        left_out,
-    } = rests?;
-    let own = rollout.filter(|it| it.to == no || matches!(it.state, State::Stopped { .. }));
+/// The state of the rollout of an incarnation to a group that rests.
+fn state(rests: GroupOutcome, no: IncarnationNo) -> State {
+    // An older rollout may have stopped; a newer incarnation takes over if it mends all that has failed there.
+    let is_own = |it: &Rollout| it.to == no || matches!(it.state, State::Stopped { .. });
+    let own = rests.rollout.filter(is_own);
     match own.map(|it| it.state) {
-        Some(state) if state != State::Completed => Some(state),
-        _ if released => Some(State::Completed),
+        Some(state) if state != State::Completed => state,
+        _ if rests.released => State::Completed,
         // Later stages would get this content by this version.
         _ => {
-            let first = left_out
-                .first()
-                .map(|it| format!(": `{it}`"))
-                .unwrap_or_default();
-            let why = format!("content that failed before is left out{first}");
-            Some(State::RolledBack { why })
+            let first = rests.left_out.first().map(|it| format!(": `{it}`"));
+            let why = "content that failed before is left out";
+            State::RolledBack {
+                why: format!("{why}{}", first.unwrap_or_default()),
+            }
         }
     }
 }

@@ -4,7 +4,7 @@
 mod api;
 mod heads;
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use annealing_strategist::{
     AskError, Command as RolloutCommand, Rollout, State,
@@ -39,12 +39,14 @@ impl InIntent<Train> {
     ) -> Result<Vec<Wait>, Error> {
         self.take(latest);
         let (mut waits, mut failed) = (Vec::new(), false);
+        let shared = heads::shared(self.all.values());
         for (asset, train) in &self.all {
             let one = One {
                 handle,
                 latest,
                 asset,
                 train,
+                shared: &shared,
             };
             match one.look().await {
                 Ok(more) => waits.extend(more),
@@ -76,6 +78,8 @@ struct One<'a, R> {
     latest: &'a Incarnation,
     asset: &'a AssetId,
     train: &'a Train,
+    /// The policies whose groups are stages of more than one train.
+    shared: &'a BTreeSet<AssetId>,
 }
 
 impl<R: Runtime> One<'_, R> {

@@ -14,7 +14,11 @@ use crate::line::StoppedLine;
 #[derive(Debug)]
 pub(in crate::kernel) struct Group {
     policy: AssetId,
+    /// The newest incarnation that the group has taken in.
     latest: Incarnation,
+    /// The newest incarnation. It has the policy, and says which assets have left the group. The group of a stage of a train may
+    /// not have taken it in.
+    sealed: Incarnation,
     /// `None`: no rollout has completed.
     head: Option<GroupHead<Incarnation>>,
     /// The policy asset of the newest incarnation that had it. `None`: none is known.
@@ -36,6 +40,7 @@ impl Group {
         let there = there.or_else(|| head.as_ref()?.incarnation()?.asset(&policy));
         Self {
             policy,
+            sealed: latest.clone(),
             latest,
             head,
             policy_asset: there,
@@ -60,9 +65,14 @@ impl Group {
         &self.policy
     }
 
-    /// Returns the newest incarnation.
+    /// Returns the newest incarnation that the group has taken in.
     pub(in crate::kernel) fn latest(&self) -> &Incarnation {
         &self.latest
+    }
+
+    /// Returns the newest incarnation, whether the group has taken it in or not.
+    pub(in crate::kernel) fn sealed(&self) -> &Incarnation {
+        &self.sealed
     }
 
     /// Returns the incarnation that the group's assets have by default: the one whose rollout completed last, or the newest
@@ -97,10 +107,16 @@ impl Group {
 
     /// Takes in a newer incarnation. Returns whether it changes the policy asset.
     pub(in crate::kernel) fn take(&mut self, latest: Incarnation) -> bool {
+        self.latest = latest.clone();
+        self.sealed.no() <= latest.no() && self.see(latest)
+    }
+
+    /// Notes a newer incarnation, without taking it in. Returns whether it changes the policy asset.
+    pub(in crate::kernel) fn see(&mut self, sealed: Incarnation) -> bool {
         let policy = |of: &Incarnation| of.asset(&self.policy).map(|asset| asset.digest());
-        let changes = policy(&self.latest) != policy(&latest);
-        self.latest = latest;
-        if let Some(there) = self.latest.asset(&self.policy) {
+        let changes = policy(&self.sealed) != policy(&sealed);
+        self.sealed = sealed;
+        if let Some(there) = self.sealed.asset(&self.policy) {
             self.policy_asset = Some(there);
         }
         changes
@@ -116,6 +132,7 @@ impl Group {
             self.head = Some(GroupHead::At(before(head)));
         }
         self.latest = after(&self.latest);
+        self.sealed = self.latest.clone();
     }
 
     /// Moves the head of this group.
@@ -135,13 +152,19 @@ impl Group {
 
     /// R17: whether the group governs an asset as of `newest`, even if another group's rollout still holds the asset.
     pub(in crate::kernel) fn names(&self, newest: &Incarnation, asset: &AssetId) -> bool {
-        governs(&self.policy, self.head(), &self.heads, newest, asset)
+        governs(&self.policy, self.head(), &self.heads, newest, asset) && !self.has_left(asset)
+    }
+
+    /// Whether an asset names another group in an incarnation that this one has not taken in.
+    fn has_left(&self, asset: &AssetId) -> bool {
+        let named = || self.sealed.asset(asset).as_ref().and_then(policy_of);
+        self.sealed.no() != self.latest.no() && named().is_some_and(|it| it != self.policy)
     }
 
     /// Returns the group that an asset names in the newest incarnation, or else another group at whose head it names
     /// that group.
     pub(in crate::kernel) fn named_by(&self, asset: &AssetId) -> Option<AssetId> {
-        let newest = self.latest.asset(asset);
+        let newest = self.sealed.asset(asset);
         let named = newest.as_ref().and_then(policy_of);
         named.or_else(|| headed_by(&self.heads, &self.policy, asset))
     }
@@ -179,25 +202,25 @@ impl Group {
     /// R17: the policy asset as it was before an edit removed it together with every reference to it. That edit is
     /// rolled out by it, and ends the group. `None`: the newest incarnation has the policy asset or refers to it.
     pub(in crate::kernel) fn removed_policy(&self) -> Option<&Asset> {
-        let gone = self.latest.asset(&self.policy).is_none();
-        let unnamed = || members(&self.policy, &self.latest).is_empty();
+        let gone = self.sealed.asset(&self.policy).is_none();
+        let unnamed = || members(&self.policy, &self.sealed).is_empty();
         self.policy_asset.as_ref().filter(|_| gone && unnamed())
     }
 
     /// Takes in the policy asset that the last owner went by, unless the newest incarnation has it.
     pub(in crate::kernel) fn recall_policy(&mut self, asset: Asset) {
-        if self.latest.asset(&self.policy).is_none() && asset.id() == self.policy {
+        if self.sealed.asset(&self.policy).is_none() && asset.id() == self.policy {
             self.policy_asset = Some(asset);
         }
     }
 
     /// Returns the policy at the newest incarnation, or the [removed one](Self::removed_policy). It is read at every use.
     pub(in crate::kernel) fn rollout_policy(&self) -> Result<RolloutPolicy, String> {
-        let there = self.latest.asset(&self.policy);
+        let there = self.sealed.asset(&self.policy);
         let Some(asset) = there.or_else(|| self.removed_policy().cloned()) else {
             return Err(format!(
                 "{} has no policy asset `{}`; restore it, or let its assets refer to another",
-                self.latest.id(),
+                self.sealed.id(),
                 self.policy
             ));
         };

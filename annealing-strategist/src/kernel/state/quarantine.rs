@@ -103,8 +103,10 @@ impl Quarantine {
         records: &mut Vec<Record>,
     ) -> Vec<AssetId> {
         let changed = self.assets.iter().filter(|(id, quarantined)| {
+            // One that is older, as a train may roll out after a failure, mends nothing.
+            let is_newer = quarantined.failed.iter().all(|it| it.to <= to.no());
             let there = to.asset(id);
-            there.is_none_or(|asset| !quarantined.has(asset.digest(), None))
+            is_newer && there.is_none_or(|asset| !quarantined.has(asset.digest(), None))
         });
         let mended: Vec<AssetId> = changed.map(|(id, _)| id.clone()).collect();
         let mut fixed = BTreeSet::new();
@@ -125,6 +127,8 @@ impl Quarantine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use prodspec_model::IncarnationNo;
+
     use crate::kernel::tests::rig::{P, id, seal, thing};
 
     /// A quarantine after rollout 1, in which `a` failed and `b` waited, both with size 1.
@@ -133,6 +137,7 @@ mod tests {
         for (name, reached) in [("a", true), ("b", false)] {
             let failed = Failed {
                 rollout: RolloutId(1),
+                to: IncarnationNo(1),
                 content: thing(name, 1).digest(),
                 reached,
             };

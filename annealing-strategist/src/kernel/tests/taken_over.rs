@@ -35,6 +35,7 @@ pub(super) fn take_over(plane: &Plane, now: Now, config: &Config, out: &mut Effe
             || governs(&policy, head, &heads, &plane.latest, asset)
     };
     let recovered = Recovered {
+        sealed: None,
         ties: Vec::new(),
         late: BTreeSet::new(),
         newer: plane.all.values().cloned().collect(),

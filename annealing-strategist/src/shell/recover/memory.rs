@@ -42,6 +42,8 @@ pub(super) struct Memory {
     carried: Carried,
     /// The incarnations that trains have let into their stages, by group.
     let_in: BTreeMap<AssetId, Incarnation>,
+    /// The groups into which a train that has versions has let nothing yet.
+    waits: BTreeSet<AssetId>,
     /// The quarantined contents, by group.
     quarantine: BTreeMap<AssetId, Vec<(AssetId, Quarantined)>>,
     /// The groups that quarantine a content of an asset, by asset.
@@ -71,9 +73,11 @@ impl Memory {
             }
         }
         let carried = Carried::of(latest);
+        let (let_in, waits) = let_in(strategist, rewrites, &carried).await?;
         let mut memory = Self {
             latest: latest.clone(),
-            let_in: let_in(strategist, rewrites, &carried).await?,
+            let_in,
+            waits,
             carried,
             heads: heads.clone(),
             newest,
@@ -220,17 +224,14 @@ impl Memory {
                 .collect(),
         };
         examined(candidates.len());
-        let between = |before: Option<&Incarnation>, after: &Incarnation| {
-            let mut all = match before {
-                None => members(&policy, after),
-                Some(before) => self.changed(&policy, &candidates, before, after),
-            };
-            // Without the assets that another group's rollout holds.
-            all.retain(|id| self.holders.get(id).is_none_or(|holder| *holder == policy));
-            all
-        };
+        let between = |before, after: &_| self.between(&policy, &candidates, before, after);
         let rolling = to.map(|to| between(at, to));
-        let pending = between(to.or(at), &latest);
+        let is_carried = self.carried.has(&policy);
+        let waits = is_carried && at.is_none() && self.waits.contains(&policy);
+        let pending = match waits {
+            true => Vec::new(),
+            false => between(to.or(at), &latest),
+        };
         let recovered = Recovered {
             newest,
             rolling: rolling.unwrap_or_default(),
@@ -241,6 +242,7 @@ impl Memory {
             pins,
             head,
             heads: self.heads.clone(),
+            sealed: is_carried.then(|| self.latest.clone()),
             ..Recovered::nothing(policy, latest, pending)
         };
         Ok(Group {
@@ -257,9 +259,26 @@ impl Memory {
             .chain(head.and_then(GroupHead::incarnation))
             .chain(self.to.get(policy));
         let newest = all.max_by_key(|it| it.no());
-        // A group that nothing was let into is new, with all its assets.
-        let newest = newest.filter(|_| self.carried.has(policy));
+        // One that was updated by edits until now has followed the newest.
+        let follows = matches!(head, Some(GroupHead::Latest));
+        let newest = newest.filter(|_| self.carried.has(policy) && !follows);
         newest.unwrap_or(&self.latest).clone()
+    }
+
+    /// Returns the assets of the group that differ between two incarnations, without those that another group's rollout holds.
+    fn between(
+        &self,
+        policy: &AssetId,
+        candidates: &BTreeSet<AssetId>,
+        before: Option<&Incarnation>,
+        after: &Incarnation,
+    ) -> Vec<AssetId> {
+        let mut all = match before {
+            None => members(policy, after),
+            Some(before) => self.changed(policy, candidates, before, after),
+        };
+        all.retain(|id| self.holders.get(id).is_none_or(|holder| holder == policy));
+        all
     }
 
     /// Returns those of `candidates` that belong to the group and differ between two incarnations.

@@ -36,26 +36,32 @@ pub(super) async fn heads_by_group<R: Runtime>(
     Ok(heads)
 }
 
-/// Reads the incarnations that trains of heads have let into their stages, by the policies of the stages.
+/// Reads the incarnations that trains of heads have let into their stages, by the policies of the stages, and the policies of the
+/// stages into which a train that has versions has let nothing.
 pub(super) async fn let_in<R: Runtime>(
     strategist: &Strategist<R>,
     rewrites: &Rewrites,
     carried: &Carried,
-) -> Result<BTreeMap<AssetId, Incarnation>, BoxError> {
-    let mut found = BTreeMap::new();
+) -> Result<(BTreeMap<AssetId, Incarnation>, BTreeSet<AssetId>), BoxError> {
+    let (mut found, mut waits) = (BTreeMap::new(), BTreeSet::new());
     if carried.stages().next().is_none() {
-        return Ok(found);
+        return Ok((found, waits));
     }
     let records = named(all::<R, TrainRecord>(strategist, rewrites).await?);
     let records: BTreeMap<AssetId, TrainRecord> = records.into_iter().collect();
     for (train, stage, policy) in carried.stages() {
-        let record = records.get(train);
-        if let Some(id) = record.and_then(|record| record.let_in(stage)) {
-            let incarnation = kept(&strategist.incarnations, id.no).await?;
-            found.extend(incarnation.map(|it| (policy.clone(), it)));
+        let Some(record) = records.get(train).filter(|it| !it.versions.is_empty()) else {
+            continue;
+        };
+        match record.let_in(stage) {
+            Some(id) => {
+                let incarnation = kept(&strategist.incarnations, id.no).await?;
+                found.extend(incarnation.map(|it| (policy.clone(), it)));
+            }
+            None => drop(waits.insert(policy.clone())),
         }
     }
-    Ok(found)
+    Ok((found, waits))
 }
 
 /// Reads whether the line is stopped.

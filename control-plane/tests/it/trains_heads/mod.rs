@@ -1,5 +1,8 @@
 //! R104: trains of heads through the whole control plane: each incarnation is rolled out to group after group, by pins.
 
+mod groups;
+mod random;
+
 use std::{sync::Arc, time::Duration};
 
 use control_plane::{
@@ -297,35 +300,86 @@ async fn r104_abandoned_incarnation_goes_back_where_it_is_not_ripe() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r104_group_that_is_new_waits_for_its_turn() {
+async fn r104_content_that_failed_stays_out_after_an_older_version() {
     let train = Train::new().await;
-    let wider = |size: u64| {
-        let services = of_size(size).replace(
-            "policies:",
-            "  e: {size: 7, group: jp}\npolicies:\n  jp: {}",
-        );
-        format!("{services}      - {{name: jp, policy: {{$asset: jp}}}}\n")
-    };
-    train.edit(&wider(2)).await;
-    train.until([20, 20, 10, 10]).await;
-    let e = |train: &Train| train.world.production.size("e");
-    assert_eq!(e(&train), None);
-    let train = train.restart().await;
-    passes(Duration::from_secs(60)).await;
-    assert_eq!(e(&train), None, "the versions before it are not ripe");
-    train.settles("the second incarnation is ripe").await;
-    assert_eq!((train.sizes(), e(&train)), ([20; 4], Some(70)));
+    train.tell(Command::HoldStage("eu".into())).await.unwrap();
+    train.edit(&of_size(2)).await;
+    train.until([20, 10, 10, 10]).await;
+    passes(Duration::from_secs(110)).await;
+    let bad = of_size(4).replace("b: {size: 4", "b: {size: 3");
+    train.edit(&bad).await;
+    train.until([40, 10, 10, 10]).await;
+    passes(Duration::from_secs(110)).await;
+    train
+        .tell(Command::ReleaseStage("eu".into()))
+        .await
+        .unwrap();
+    train
+        .settles("the version that was overtaken is ripe")
+        .await;
+    assert_eq!(train.sizes(), [40, 20, 20, 20]);
+    train.edit(&bad.replace("a: {size: 4", "a: {size: 5")).await;
+    train.until([50, 20, 20, 20]).await;
+    for _ in 0..200 {
+        passes(Duration::from_secs(3)).await;
+        assert_eq!(train.sizes()[1], 20, "the bad content does not come again");
+    }
     train.running.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn r104_groups_follow_the_newest_incarnation_without_the_train() {
+async fn r104_hotfix_takes_over_from_a_rollout_that_has_stopped() {
     let train = Train::new().await;
+    let stops = |text: String| text.replace("canary: {", "canary: {on_unhealthy: stop, ");
+    train.edit(&stops(of_size(3))).await;
+    train.until([30, 10, 10, 10]).await;
+    passes(Duration::from_secs(200)).await;
+    train.edit(&stops(of_size(4))).await;
+    passes(Duration::from_secs(200)).await;
+    assert_eq!(train.sizes(), [30, 10, 10, 10], "a person has to act");
+    let hotfix = Command::Hotfix {
+        stage: "canary".into(),
+        version: json!("world@3"),
+    };
+    train.tell(hotfix).await.unwrap();
+    train.until([40, 10, 10, 10]).await;
+    train.settles("the hotfix is ripe").await;
+    assert_eq!(train.sizes(), [40; 4]);
+    train.running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r104_version_that_its_group_has_overtaken_is_not_ripe() {
+    let train = Train::new().await;
+    train.tell(Command::HoldStage("eu".into())).await.unwrap();
     train.edit(&of_size(2)).await;
     train.until([20, 10, 10, 10]).await;
+    passes(Duration::from_secs(110)).await;
+    // A train that is gone lets the groups go on.
     let (without, _) = MANIFEST.split_once("trains:").unwrap();
-    train.edit(&without.replace("size: 1", "size: 2")).await;
-    train.until([20; 4]).await;
+    train.edit(&without.replace("size: 1", "size: 4")).await;
+    train.until([40; 4]).await;
     train.running.handle.settle(LONG).await.unwrap();
+    train.edit(&of_size(4)).await;
+    passes(Duration::from_secs(600)).await;
+    let newest = json!("world@4");
+    train
+        .tell(Command::HoldVersion(newest.clone()))
+        .await
+        .unwrap();
+    train
+        .tell(Command::ReleaseStage("eu".into()))
+        .await
+        .unwrap();
+    passes(Duration::from_secs(60)).await;
+    train.tell(Command::ReleaseVersion(newest)).await.unwrap();
+    train.settles("the newest incarnation is ripe").await;
+    let record = train.view().await.record;
+    let second = record
+        .versions
+        .iter()
+        .find(|it| it.value == json!("world@2"));
+    let eu = &second.unwrap().stages["eu"];
+    assert!(eu.failed.is_some() && eu.ripe.is_none(), "{eu:?}");
     train.running.stop().await;
 }
