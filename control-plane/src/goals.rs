@@ -79,13 +79,21 @@ impl<R: Runtime> Handle<R> {
     /// The goals that this owner knows, each with its progress in one line. Reads no other asset of intent than their targets.
     pub(crate) async fn goals_in_lines(&self) -> Result<BTreeMap<AssetId, String>, Error> {
         let goals = self.shared.goals.borrow().clone();
-        let latest = self.latest().await?;
-        let views = progress(self, &latest, goals.into_iter().collect()).await?;
-        Ok(views
-            .into_iter()
-            .map(|it| (it.asset.clone(), it.to_string()))
-            .collect())
+        in_lines(self, goals).await
     }
+}
+
+/// The progress of each of these goals in one line.
+pub(crate) async fn in_lines<R: Runtime>(
+    handle: &Handle<R>,
+    goals: BTreeMap<AssetId, Goal>,
+) -> Result<BTreeMap<AssetId, String>, Error> {
+    let latest = handle.latest().await?;
+    let views = progress(handle, &latest, goals.into_iter().collect()).await?;
+    let lines = views
+        .into_iter()
+        .map(|it| (it.asset.clone(), it.to_string()));
+    Ok(lines.collect())
 }
 
 /// The progress of one goal. `None`: the asset is no goal.

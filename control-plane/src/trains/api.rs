@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use super::trains;
 use crate::{
+    goals::in_lines,
     handle::{Error, Handle},
     in_intent::declared,
 };
@@ -35,6 +36,9 @@ pub struct TrainView {
     pub record: TrainRecord,
     /// The stages, in their order.
     pub stages: Vec<StageView>,
+    /// The goals about the field that the train carries, for assets of its stages, each with its progress in one line. Empty in a
+    /// process that does not own the partition.
+    pub goals: BTreeMap<AssetId, String>,
 }
 
 /// A stage of a train.
@@ -73,8 +77,7 @@ impl<R: Runtime> Trains<'_, R> {
     pub async fn all(&self) -> Result<Vec<TrainView>, Error> {
         let mut views = Vec::new();
         for (asset, train) in trains(&self.0.latest().await?) {
-            let record = self.record(&asset).await?;
-            views.push(TrainView::of(asset, train, record, self.now())?);
+            views.push(self.view(asset, train).await?);
         }
         Ok(views)
     }
@@ -84,8 +87,25 @@ impl<R: Runtime> Trains<'_, R> {
         let Some((asset, train)) = declared(asset) else {
             return Ok(None);
         };
+        Ok(Some(self.view(asset, train).await?))
+    }
+
+    async fn view(&self, asset: AssetId, train: Train) -> Result<TrainView, Error> {
         let record = self.record(&asset).await?;
-        Ok(Some(TrainView::of(asset, train, record, self.now())?))
+        let goals = self.goals(&train).await?;
+        TrainView::of(asset, train, record, goals, self.now())
+    }
+
+    /// The goals about the field of a train, each in one line.
+    async fn goals(&self, train: &Train) -> Result<BTreeMap<AssetId, String>, Error> {
+        let mut goals = self.0.shared.goals.borrow().clone();
+        let latest = self.0.latest().await?;
+        let is_of_stage = |asset: &Asset| train.stages.iter().any(|it| it.targets.matches(asset));
+        goals.retain(|_, goal| {
+            let mut targets = goal.targets.find(latest.snapshot());
+            goal.field == train.carries && targets.any(|asset| is_of_stage(&asset))
+        });
+        Ok(in_lines(self.0, goals).await.unwrap_or_default())
     }
 
     /// Gives a command to the train `asset`: offer, hotfix, skip, hold, release, abandon. It is durable when the call returns.
@@ -151,6 +171,7 @@ impl TrainView {
         asset: AssetId,
         train: Train,
         record: TrainRecord,
+        goals: BTreeMap<AssetId, String>,
         now: Timestamp,
     ) -> Result<Self, Error> {
         let stages = (0..train.stages.len()).map(|at| {
@@ -172,6 +193,7 @@ impl TrainView {
             asset,
             train,
             record,
+            goals,
         })
     }
 }

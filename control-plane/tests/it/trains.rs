@@ -410,3 +410,30 @@ async fn r104_next_owner_goes_on_with_the_train() {
     );
     train.running.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn goal_about_the_field_of_a_train_stands_in_its_view() {
+    let goals = "goals:
+  newer: {targets: {types: [world.v1.Service]}, field: size, value: 2, by: 2099-01-01T00:00:00Z}
+  dark: {targets: {types: [world.v1.Service]}, field: flag, value: true, by: 2099-01-01T00:00:00Z}
+";
+    let world = World::with(&format!("{}{goals}", offering(1)));
+    let running = world.start().await;
+    let train = Train { world, running };
+    train.settles("version 1 is ripe").await;
+    let of = async |many: u32| {
+        let line = format!("{many} of 4 have size = 2, due 2099-01-01T00:00:00Z");
+        assert_eq!(train.view().await.goals, [(id("newer"), line)].into());
+    };
+    of(0).await;
+    train.offer(2).await;
+    until(&train.running, "the canary is updated", || {
+        train.world.of_size(20) == 2
+    })
+    .await;
+    passes(Duration::from_secs(5)).await;
+    of(2).await;
+    train.settles("version 2 is ripe").await;
+    of(4).await;
+    train.running.stop().await;
+}

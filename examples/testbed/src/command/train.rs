@@ -126,6 +126,8 @@ fn lines(view: &TrainView) -> Vec<String> {
     let offers = offers.map_or_else(String::new, |it| format!(", offers {it}"));
     let mut lines = vec![format!("{}: {}{offers}", view.asset, view.train.carries)];
     lines.extend(view.stages.iter().map(stage));
+    let goals = view.goals.iter();
+    lines.extend(goals.map(|(goal, line)| format!("  {goal}: {line}")));
     lines
 }
 
