@@ -15,7 +15,7 @@ use crate::{filter::Filter, id::AssetId, message::Message, reference::AssetRef};
 ///
 /// A train is the payload of a modelled-only asset, and is edited like any other asset. An edit takes hold at the next
 /// version that enters a stage. If the asset is removed or turned down, nothing enters a stage any more, and nothing
-/// is taken back.
+/// is taken back; the groups of a train of heads go on with the newest incarnation then, at the pace of their policies.
 ///
 /// ```
 /// use prodspec_model::{AssetId, Filter, train::{Stage, Train}};

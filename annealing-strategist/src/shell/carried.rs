@@ -95,16 +95,6 @@ impl<R: Runtime> Groups<R> {
         }
     }
 
-    /// The incarnation to which the assets of a group are held at most, before the incarnation after `older`.
-    pub(super) fn held_before(&self, policy: Option<&AssetId>, older: &Incarnation) -> Incarnation {
-        let carried = policy.filter(|policy| self.carried.has(policy));
-        let kernel = carried.and_then(|policy| self.kernels.get(policy));
-        let head = kernel
-            .and_then(Kernel::head)
-            .and_then(GroupHead::incarnation);
-        head.unwrap_or(older).clone()
-    }
-
     /// Whether a train lets incarnations into the group. One that is still updated by edits goes on with the newest.
     fn is_carried(&self, policy: &AssetId) -> bool {
         let kernel = self.kernels.get(policy);

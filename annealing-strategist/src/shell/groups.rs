@@ -71,7 +71,7 @@ impl<R: Runtime> Groups<R> {
             strategist,
             kernels: BTreeMap::new(),
             changes: Changes::default(),
-            carried: Carried::of(&latest),
+            carried: Carried::default(),
             latest,
             heads,
             line: None,
@@ -282,7 +282,7 @@ impl<R: Runtime> Groups<R> {
     pub(super) fn took(&mut self, newer: Incarnation) -> Vec<Change> {
         let older = std::mem::replace(&mut self.latest, newer.clone());
         let mut changed: BTreeMap<AssetId, Vec<AssetId>> = BTreeMap::new();
-        let (mut before, mut come) = (BTreeMap::new(), Pending::new());
+        let (mut before, mut come) = (Vec::new(), Pending::new());
         let all = older.snapshot().diff(newer.snapshot());
         self.carried.change(&all);
         for change in &all {
@@ -301,11 +301,7 @@ impl<R: Runtime> Groups<R> {
             for policy in named.iter().chain(&is) {
                 changed.entry(policy.clone()).or_default();
                 if change.before.is_some() {
-                    let held = self.held_before(was.as_ref(), &older);
-                    let first = before.entry(policy.clone()).or_insert(held.clone());
-                    if held.no() < first.no() {
-                        *first = held;
-                    }
+                    before.push(policy.clone());
                 }
             }
             let Some(policy) = is else { continue };
@@ -320,12 +316,11 @@ impl<R: Runtime> Groups<R> {
         all
     }
 
-    /// Creates the groups of assets that change which do not exist. `before`: the incarnations to which the assets that existed
-    /// were held, by group.
+    /// Creates the groups of assets that change which do not exist. `before`: the groups of assets that existed in `older`.
     fn found(
         &mut self,
         older: &Incarnation,
-        before: &BTreeMap<AssetId, Incarnation>,
+        before: &[AssetId],
         (changed, come): (&mut BTreeMap<AssetId, Vec<AssetId>>, &mut Pending),
     ) {
         for policy in changed.keys().cloned().collect::<Vec<_>>() {
@@ -333,18 +328,18 @@ impl<R: Runtime> Groups<R> {
                 continue;
             }
             // Assets that existed before keep their content: the group begins with the older incarnation as its head.
-            let head = before.get(&policy).cloned();
-            let (changed, come) = (changed.remove(&policy), come.remove(&policy));
+            let head = before.contains(&policy).then(|| older.clone());
             let group = match self.carried.has(&policy) {
+                // It notes its changes below, and takes them in when the train lets it.
                 true => {
                     let mut group = Group::new(policy, older.clone(), head);
                     group.recovered.sealed = Some(self.latest.clone());
                     group
                 }
                 false => {
-                    let mut group = Group::new(policy, self.latest.clone(), head);
-                    group.recovered.pins = come.unwrap_or_default();
-                    group.recovered.pending = changed.unwrap_or_default();
+                    let mut group = Group::new(policy.clone(), self.latest.clone(), head);
+                    group.recovered.pins = come.remove(&policy).unwrap_or_default();
+                    group.recovered.pending = changed.remove(&policy).unwrap_or_default();
                     group
                 }
             };

@@ -268,6 +268,7 @@ impl<R: Runtime> Session<R> {
 
     fn begin(&mut self, remembered: recover::Remembered) {
         self.groups.line = remembered.line;
+        self.groups.carried = remembered.carried;
         let targets = remembered.changes.iter().flat_map(|it| &it.targets);
         let targets = targets.map(|(asset, _)| asset);
         self.groups.changes.busy = changes::groups_of(targets, &self.groups.latest);

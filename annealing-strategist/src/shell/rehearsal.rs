@@ -74,6 +74,7 @@ impl<R: Runtime> Rehearsal<R> {
         let groups = Groups::new(strategist.clone(), latest, remembered.heads, pins);
         let groups = self.groups.insert(groups.quiet());
         groups.line = remembered.line;
+        groups.carried = remembered.carried;
         groups.add(remembered.groups);
         Ok(())
     }

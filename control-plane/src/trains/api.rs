@@ -101,9 +101,10 @@ impl<R: Runtime> Trains<'_, R> {
         let mut goals = self.0.shared.goals.borrow().clone();
         let latest = self.0.latest().await?;
         let is_of_stage = |asset: &Asset| train.stages.iter().any(|it| it.targets.matches(asset));
+        goals.retain(|_, goal| goal.field == train.carries);
         goals.retain(|_, goal| {
             let mut targets = goal.targets.find(latest.snapshot());
-            goal.field == train.carries && targets.any(|asset| is_of_stage(&asset))
+            targets.any(|asset| is_of_stage(&asset))
         });
         Ok(in_lines(self.0, goals).await.unwrap_or_default())
     }

@@ -39,6 +39,24 @@ fn offering(version: u64) -> String {
     format!("{MANIFEST}{trains}")
 }
 
+/// The train of a control plane that has one.
+pub(crate) async fn view(running: &Running) -> TrainView {
+    running.handle.trains().all().await.unwrap().remove(0)
+}
+
+/// Waits until no stage of the train runs a version, and none can enter one.
+pub(crate) async fn settles(running: &Running, event: &str) {
+    for _ in 0..10_000 {
+        let view = view(running).await;
+        let rests = |it: &StageView| matches!(it.next, Err(Idle::NothingNewer | Idle::Held(_)));
+        if !view.record.versions.is_empty() && view.stages.iter().all(rests) {
+            return;
+        }
+        passes(Duration::from_secs(1)).await;
+    }
+    panic!("{event} in time: {:?}", view(running).await);
+}
+
 struct Train {
     world: World,
     running: Running,
@@ -55,7 +73,7 @@ impl Train {
     }
 
     async fn view(&self) -> TrainView {
-        self.running.handle.trains().all().await.unwrap().remove(0)
+        view(&self.running).await
     }
 
     async fn stage(&self, name: &str) -> StageView {
@@ -70,15 +88,7 @@ impl Train {
 
     /// Waits until no stage runs a version, and none can enter one.
     async fn settles(&self, event: &str) {
-        for _ in 0..10_000 {
-            let view = self.view().await;
-            let rests = |it: &StageView| matches!(it.next, Err(Idle::NothingNewer | Idle::Held(_)));
-            if !view.record.versions.is_empty() && view.stages.iter().all(rests) {
-                return;
-            }
-            passes(Duration::from_secs(1)).await;
-        }
-        panic!("{event} in time: {:?}", self.view().await);
+        settles(&self.running, event).await;
     }
 
     async fn tell(&self, command: Command) {

@@ -152,6 +152,11 @@ impl Memory {
         self.heads.clone()
     }
 
+    /// The groups that are stages of trains of heads.
+    pub(super) fn carried(&self) -> Carried {
+        self.carried.clone()
+    }
+
     /// Returns the policy assets of all groups, in the newest incarnation or on record.
     pub(super) fn policies(&self) -> BTreeSet<AssetId> {
         let all = self.latest.snapshot().iter();

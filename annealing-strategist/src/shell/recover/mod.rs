@@ -23,6 +23,7 @@ use crate::{
     change::Stored,
     kernel::{Heads, Recovered},
     line::StoppedLine,
+    train::Carried,
 };
 use memory::Memory;
 pub(super) use records::{Over, kept};
@@ -57,6 +58,8 @@ impl Group {
 pub(super) struct Remembered {
     pub(super) groups: Vec<Group>,
     pub(super) heads: Heads,
+    /// The groups that are stages of trains of heads.
+    pub(super) carried: Carried,
     pub(super) line: Option<StoppedLine>,
     /// The changes that are live.
     pub(super) changes: Vec<Stored>,
@@ -83,11 +86,12 @@ pub(super) async fn remembered<R: Runtime>(
         groups.push(memory.group(strategist, pins, policy).await?);
         others_run().await;
     }
-    let heads = memory.heads();
+    let (heads, carried) = (memory.heads(), memory.carried());
     let line = records::line(strategist, &rewrites).await?;
     Ok(Remembered {
         groups,
         heads,
+        carried,
         line,
         changes,
         over,

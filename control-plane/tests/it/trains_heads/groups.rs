@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use control_plane::strategist::train::Command;
+use control_plane::strategist::train::{Command, Idle};
 use serde_json::json;
 
 use super::{MANIFEST, Train, of_size};
@@ -66,6 +66,47 @@ async fn r104_asset_that_moves_to_an_earlier_group_leaves_the_later_one() {
     }
     train.settles("the last incarnation is ripe").await;
     assert_eq!(train.sizes(), [40; 4]);
+    train.running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r104_group_that_is_split_keeps_its_content() {
+    let train = Train::new().await;
+    train.edit(&of_size(2)).await;
+    train.until([20, 20, 10, 10]).await;
+    let split = wider(2, "").replace("d: {size: 2, group: us}", "d: {size: 2, group: jp}");
+    train.edit(&split).await;
+    passes(Duration::from_secs(60)).await;
+    assert_eq!(
+        train.sizes(),
+        [20, 20, 10, 10],
+        "the version is not ripe before it"
+    );
+    let train = train.restart().await;
+    passes(Duration::from_secs(60)).await;
+    assert_eq!(train.sizes(), [20, 20, 10, 10]);
+    train.settles("the last incarnation is ripe").await;
+    assert_eq!(train.sizes(), [20; 4]);
+    train.running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r104_group_of_two_trains_takes_no_version_and_says_why() {
+    let train = Train::new().await;
+    let stages = "    carries: head\n    stages:\n      - {name: one, policy: {$asset: us}}\n";
+    train
+        .edit(&format!("{}  second:\n{stages}", of_size(2)))
+        .await;
+    train.until([20, 20, 10, 10]).await;
+    passes(Duration::from_secs(600)).await;
+    assert_eq!(train.sizes(), [20, 20, 10, 10]);
+    for view in train.running.handle.trains().all().await.unwrap() {
+        let last = view.stages.last().unwrap();
+        let Err(Idle::Refused(why, _)) = &last.next else {
+            panic!("{last:?}");
+        };
+        assert!(why.contains("is a stage of another train"), "{why}");
+    }
     train.running.stop().await;
 }
 

@@ -6,17 +6,15 @@ mod random;
 use std::{sync::Arc, time::Duration};
 
 use control_plane::{
-    StageView, TrainView,
-    prelude::*,
-    runtime::TokioRuntime,
-    store::incarnations::Incarnations,
-    strategist::train::{Command, Idle},
+    TrainView, prelude::*, runtime::TokioRuntime, store::incarnations::Incarnations,
+    strategist::train::Command,
 };
 use serde_json::{Value, json};
 
 use crate::{
     by_edits::World,
     rollouts::{passes, until},
+    trains::{settles, view},
     world::{LONG, Running, ann, id, write},
 };
 
@@ -94,7 +92,7 @@ impl Train {
     }
 
     async fn view(&self) -> TrainView {
-        self.running.handle.trains().all().await.unwrap().remove(0)
+        view(&self.running).await
     }
 
     async fn has(&self) -> Vec<Value> {
@@ -104,15 +102,7 @@ impl Train {
 
     /// Waits until no stage runs a version, and none can enter one.
     async fn settles(&self, event: &str) {
-        for _ in 0..10_000 {
-            let view = self.view().await;
-            let rests = |it: &StageView| matches!(it.next, Err(Idle::NothingNewer | Idle::Held(_)));
-            if !view.record.versions.is_empty() && view.stages.iter().all(rests) {
-                return;
-            }
-            passes(Duration::from_secs(1)).await;
-        }
-        panic!("{event} in time: {:?}", self.view().await);
+        settles(&self.running, event).await;
     }
 
     /// The sizes of all services.
