@@ -11,6 +11,7 @@ mod group;
 pub mod health;
 pub mod kernel;
 mod line;
+mod of_type;
 pub mod policy;
 pub mod preview;
 pub mod record;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use annealing_enforcer::Enforcer;
-use annealing_strategist::{Strategist, policy::NoStall, train};
+use annealing_strategist::{Strategist, health::policies::Sources, policy::NoStall, train};
 use control_plane_runtime::Runtime;
 use control_plane_store::incarnations::Incarnations;
 use plugin_sdk::AssetType;
@@ -11,6 +11,7 @@ use prodspec_gen::{Pipeline, pipeline};
 use prodspec_model::{
     PartitionId,
     goal::Goal,
+    policy::HealthPolicy,
     rollout::{RollOut, RolloutPolicy},
     train::Train,
 };
@@ -43,7 +44,7 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
             .lanes
             .build(&runtime, &partition, &store, &incarnations)?;
         let declared = workflow::declare(Pipeline::builder(partition.clone()), &lanes);
-        let builder = own_validators(declared, self.no_stall);
+        let builder = own_validators(declared, self.no_stall, self.sources.clone());
         let stored = self.stored.into_iter();
         let builder = stored.fold(builder, |builder, add| add(builder, &store, &partition));
         let steps = self.implied.into_iter().chain(self.generation);
@@ -55,7 +56,8 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
             store.clone(),
             incarnations.clone(),
         )
-        .types(pipeline.types().clone());
+        .types(pipeline.types().clone())
+        .sources(self.sources);
         let steps = self.strategy.into_iter();
         let strategist = steps
             .fold(strategist, |builder, step| step(builder))
@@ -93,8 +95,14 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
     }
 }
 
-/// A pipeline that knows rollout policies, and refuses those that would stall.
-fn own_validators(pipeline: pipeline::Builder, no_stall: NoStall) -> pipeline::Builder {
+/// A pipeline that knows the policies of the framework, and refuses rollout policies that would stall.
+fn own_validators(
+    pipeline: pipeline::Builder,
+    no_stall: NoStall,
+    sources: Sources,
+) -> pipeline::Builder {
+    let health = AssetType::<HealthPolicy>::new().modelled_only();
+    let health = health.valid(move |policy, view, problems| sources.valid(policy, view, problems));
     pipeline
         .asset_type(own::<RolloutPolicy>().modelled_only())
         .asset_type(
@@ -108,6 +116,7 @@ fn own_validators(pipeline: pipeline::Builder, no_stall: NoStall) -> pipeline::B
                 .modelled_only()
                 .valid(declared::valid),
         )
+        .asset_type(health)
         .validator(no_stall)
 }
 

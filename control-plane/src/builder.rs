@@ -3,12 +3,13 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use annealing_enforcer::{Config, EnforcerBuilder, Plugin};
-use annealing_strategist::{StrategistBuilder, policy::NoStall};
+use annealing_strategist::{StrategistBuilder, health::policies::Sources, policy::NoStall};
 use control_plane_runtime::{Runtime, TokioRuntime};
 use control_plane_store::{Store, owner::ProcessId};
 use plugin_sdk::{
     AddonType, AssetType, Blobs, CheckRequest, EditTemplate, EditableSource, Generator, Health,
-    HealthRequest, SelectRequest, Selection, SourceOfTruth, Validator, Verdict,
+    HealthRequest, MetricSource, SelectRequest, Selection, SignalSource, SourceOfTruth, Validator,
+    Verdict,
     service::{AllTargets, Checks, Healthy, Proceed, StackService},
 };
 use prodspec_gen::pipeline;
@@ -79,6 +80,7 @@ pub struct ControlPlaneBuilder<R = TokioRuntime> {
     pub(crate) strategy: Vec<Strategy<R>>,
     pub(crate) lanes: LanesBuilder<R>,
     pub(crate) no_stall: NoStall,
+    pub(crate) sources: Sources,
     pub(crate) templates: Templates,
 }
 
@@ -115,6 +117,7 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
             strategy: Vec::new(),
             lanes: LanesBuilder::default(),
             no_stall: NoStall::standard(),
+            sources: Sources::default(),
             templates: Templates::new(),
         }
     }
@@ -251,6 +254,18 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
     ) -> Self {
         let stack = layers(Healthy);
         self.strategy(|builder| builder.health(|_| stack))
+    }
+
+    /// Adds a source of metrics, which [health policies](prodspec_model::policy::HealthPolicy) in intent read by this name.
+    pub fn metrics(mut self, name: &str, source: impl MetricSource) -> Self {
+        self.sources = self.sources.metrics(name, source);
+        self
+    }
+
+    /// Adds a source of alerts, which [health policies](prodspec_model::policy::HealthPolicy) in intent read by this name.
+    pub fn signals(mut self, name: &str, source: impl SignalSource) -> Self {
+        self.sources = self.sources.signals(name, source);
+        self
     }
 
     /// Sets limits and timings of rollouts.

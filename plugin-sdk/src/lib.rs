@@ -65,8 +65,8 @@ pub use generate::{Drafts, Entry, Generator, GeneratorInfo, Input};
 pub use health::{Finding, Health, HealthRequest, HealthValidator, Judgement, Watched};
 pub use intent::AssetIntent;
 pub use metric::{
-    Expression, MetricQuery, MetricReading, MetricSource, SampleQuery, SampleSource, Series,
-    Windows,
+    Counter, Expression, MetricQuery, MetricReading, MetricSource, Quantity, SampleQuery,
+    SampleSource, Series, Windows,
 };
 pub use observe::{Observation, PartitionView, Shared, Usage};
 pub use operation::{OperationFunction, Probe};

@@ -11,6 +11,7 @@ pub mod id;
 pub mod incarnation;
 pub mod message;
 pub mod operation;
+pub mod policy;
 #[cfg(feature = "protobuf")]
 pub mod protobuf;
 pub mod reference;

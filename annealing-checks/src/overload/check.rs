@@ -92,7 +92,7 @@ impl Overload {
         };
         let all = || look.reading.series.iter().filter(|it| value(it).is_some());
         let found: Vec<f64> = all().filter(is_in).filter_map(value).collect();
-        let (text, end) = (&self.rule.expression.text, look.query.windows.last);
+        let (text, end) = (&self.rule.expression, look.query.windows.last);
         let of = scope
             .map(|scope| format!(" for {scope}"))
             .unwrap_or_default();
@@ -156,7 +156,7 @@ impl CheckPlugin for Overload {
         let look = match &answer.result {
             Ok(look) => look,
             Err(why) => {
-                let reason = format!("`{}` cannot be read: {why}", self.rule.expression.text);
+                let reason = format!("`{}` cannot be read: {why}", self.rule.expression);
                 return Ok(Verdict::delay(
                     now,
                     Delay::new(reason, Recheck::After(AGAIN)),

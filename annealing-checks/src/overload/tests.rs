@@ -52,7 +52,7 @@ impl Fake {
 #[async_trait]
 impl MetricSource for Fake {
     fn accepts(&self, expression: &Expression) -> Result<(), Problem> {
-        match expression.text.as_str() {
+        match expression.to_string().as_str() {
             "busy" => Ok(()),
             other => Err(Problem::new(format!("there is no metric `{other}`"))),
         }

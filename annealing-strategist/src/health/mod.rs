@@ -5,6 +5,7 @@ pub mod absolute;
 pub mod alerts;
 mod bound;
 pub mod expression;
+pub mod policies;
 mod scope;
 #[cfg(feature = "statistics")]
 pub mod statistics;

@@ -56,7 +56,8 @@ impl Kernel {
             .under_way(under_way)
             .neighbours(neighbours.map(|id| self.watched(now, &id, since)).collect())
             .decisive(decisive)
-            .reader(IncarnationReader::new(live.contents().clone()));
+            .reader(IncarnationReader::new(live.contents().clone()))
+            .newest(IncarnationReader::new(self.group.sealed().clone()));
         Some(request)
     }
 

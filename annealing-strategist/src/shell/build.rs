@@ -7,12 +7,17 @@ use control_plane_store::{Store, Write, incarnations::Incarnations};
 use futures::channel::mpsc;
 use plugin_sdk::{
     Actuator, AssetTypes, Health, HealthRequest, SelectRequest, Selection,
-    service::{AllTargets, Healthy, Stack, StackService, stack},
+    service::{AllTargets, HealthLayer, Healthy, Stack, StackService, stack},
 };
 use prodspec_model::PartitionId;
+use tower_layer::Layer as _;
 
 use super::{Attached, Handle, handle::Trouble};
-use crate::{config::Config, policy};
+use crate::{
+    config::Config,
+    health::policies::{Policies, Sources},
+    policy,
+};
 
 /// The strategist of one partition: rolls out its policy groups. One value serves all ownerships of the partition,
 /// one after the other.
@@ -29,7 +34,14 @@ pub struct Strategist<R> {
 
 /// A strategist under construction. See [`Strategist::builder`].
 #[must_use]
-pub struct StrategistBuilder<R>(Strategist<R>);
+pub struct StrategistBuilder<R> {
+    strategist: Strategist<R>,
+    sources: Sources,
+    health: Judge,
+}
+
+/// Makes the health stack, with a layer above it.
+type Judge = Box<dyn FnOnce(HealthLayer<Policies>) -> Stack<HealthRequest, Health> + Send>;
 
 impl<R: Runtime> Strategist<R> {
     /// Starts to build a strategist of `partition`. Its incarnations and its records are in `store`. By default it
@@ -40,7 +52,7 @@ impl<R: Runtime> Strategist<R> {
         store: Arc<dyn Store>,
         incarnations: Arc<Incarnations<dyn Store>>,
     ) -> StrategistBuilder<R> {
-        StrategistBuilder(Self {
+        let strategist = Self {
             runtime,
             partition,
             store,
@@ -49,7 +61,12 @@ impl<R: Runtime> Strategist<R> {
             config: Config::default(),
             select: stack(policy::standard()),
             health: stack(Healthy),
-        })
+        };
+        StrategistBuilder {
+            strategist,
+            sources: Sources::default(),
+            health: Box::new(|policies| stack(policies.layer(Healthy))),
+        }
     }
 
     /// Attaches the strategist to one ownership, whose enforcement is behind `actuator`. Returns the task to run and
@@ -77,13 +94,13 @@ impl<R: Runtime> StrategistBuilder<R> {
     /// Sets what is known of asset types: which are modelled only, and the capacity of their assets. Default: no
     /// types.
     pub fn types(mut self, types: impl Into<Arc<AssetTypes>>) -> Self {
-        self.0.types = types.into();
+        self.strategist.types = types.into();
         self
     }
 
     /// Sets the numbers that the strategist uses. Default: [`Config::default`].
     pub fn config(mut self, config: Config) -> Self {
-        self.0.config = config;
+        self.strategist.config = config;
         self
     }
 
@@ -93,7 +110,7 @@ impl<R: Runtime> StrategistBuilder<R> {
         mut self,
         layers: impl FnOnce(AllTargets) -> S,
     ) -> Self {
-        self.0.select = stack(layers(AllTargets));
+        self.strategist.select = stack(layers(AllTargets));
         self
     }
 
@@ -103,13 +120,24 @@ impl<R: Runtime> StrategistBuilder<R> {
         mut self,
         layers: impl FnOnce(Healthy) -> S,
     ) -> Self {
-        self.0.health = stack(layers(Healthy));
+        let beneath = layers(Healthy);
+        self.health = Box::new(|policies| stack(policies.layer(beneath)));
+        self
+    }
+
+    /// Sets the sources of metrics and alerts that [health policies](Policies) in intent name. Default: none.
+    pub fn sources(mut self, sources: Sources) -> Self {
+        self.sources = sources;
         self
     }
 
     /// Finishes the strategist, ready to be attached to an ownership.
     pub fn build(self) -> Arc<Strategist<R>> {
-        Arc::new(self.0)
+        let policies = HealthLayer::new(Policies::over(self.sources));
+        Arc::new(Strategist {
+            health: (self.health)(policies),
+            ..self.strategist
+        })
     }
 }
 
@@ -124,7 +152,7 @@ impl<R> std::fmt::Debug for Strategist<R> {
 impl<R> std::fmt::Debug for StrategistBuilder<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("StrategistBuilder")
-            .field("partition", &self.0.partition)
+            .field("partition", &self.strategist.partition)
             .finish_non_exhaustive()
     }
 }

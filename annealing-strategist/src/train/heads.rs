@@ -1,6 +1,6 @@
 //! Trains of heads: their stages are policy groups, and their versions incarnations.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use prodspec_model::{
     Asset, AssetId, Change, Incarnation, IncarnationId, Message, Snapshot, addons::Turndown,
@@ -8,37 +8,38 @@ use prodspec_model::{
 };
 
 use super::record::{TrainRecord, Version};
-use crate::group::policy_of;
+use crate::{group::policy_of, of_type::OfType};
 
 /// The trains of heads in intent.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Carried {
-    trains: BTreeMap<AssetId, Train>,
+    trains: OfType<Train>,
     /// The policies of all stages.
     policies: BTreeSet<AssetId>,
+}
+
+impl Default for Carried {
+    fn default() -> Self {
+        Self {
+            trains: OfType::new(Train::TYPE, of_heads),
+            policies: BTreeSet::new(),
+        }
+    }
 }
 
 impl Carried {
     /// The trains of an incarnation.
     pub(crate) fn of(latest: &Incarnation) -> Self {
-        let trains = latest.snapshot().iter().filter_map(of_heads);
-        let mut carried = Self {
-            trains: trains.collect(),
-            ..Self::default()
-        };
+        let mut carried = Self::default();
+        carried.trains = carried.trains.all_of(latest.snapshot());
         carried.count();
         carried
     }
 
     /// Takes in the changes to a newer incarnation.
     pub(crate) fn change(&mut self, changes: &[Change]) {
-        let is_train = |asset: &Asset| asset.type_str() == Train::TYPE;
-        for change in changes {
-            if change.before.iter().chain(&change.after).any(is_train) {
-                self.trains.remove(&change.id());
-                self.trains.extend(change.after.clone().and_then(of_heads));
-                self.count();
-            }
+        if self.trains.change(changes) {
+            self.count();
         }
     }
 
@@ -61,12 +62,10 @@ impl Carried {
     }
 }
 
-fn of_heads(asset: Asset) -> Option<(AssetId, Train)> {
-    if asset.type_str() != Train::TYPE || asset.addon::<Turndown>().ok()?.is_some() {
-        return None;
-    }
+fn of_heads(asset: Asset) -> Option<Train> {
+    let stays = asset.addon::<Turndown>().ok()?.is_none();
     let train = asset.payload::<Train>().ok()?;
-    train.carries_heads().then(|| (asset.id(), train))
+    (stays && train.carries_heads()).then_some(train)
 }
 
 impl Version {

@@ -13,6 +13,7 @@ mod edits;
 mod explained;
 mod gate;
 mod goals;
+mod health_policies;
 mod inbox;
 mod intent;
 mod lifecycle;

@@ -75,7 +75,11 @@ pub(crate) async fn passes(time: Duration) {
 }
 
 /// Waits in virtual time until `seen` returns true. `what` is for the failure message.
-pub(crate) async fn until(running: &Running, what: &str, mut seen: impl FnMut() -> bool) {
+pub(crate) async fn until<R: Runtime>(
+    running: &Running<R>,
+    what: &str,
+    mut seen: impl FnMut() -> bool,
+) {
     let mut looks = 0;
     while !seen() {
         looks += 1;

@@ -5,20 +5,18 @@ use std::{collections::BTreeMap, time::Duration};
 use control_plane::{
     StageView, TrainView,
     prelude::*,
-    runtime::{Runtime, TokioRuntime},
-    sdk::{Mono, Now},
+    runtime::Runtime,
     strategist::{
         State,
         train::{Command, Idle, VersionNo},
     },
 };
-use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use crate::{
     by_edits::{MANIFEST, World},
     rollouts::{passes, until},
-    world::{LONG, Running, ann, id, write},
+    world::{LONG, Running, Virtual, ann, id, monday, write},
 };
 
 /// Two stages: the first two services bake for 100 s, then the others for 300 s. A service of size 3 is sick.
@@ -165,33 +163,6 @@ async fn r104_version_that_fails_goes_back_and_another_one_overtakes_it() {
     train.running.stop().await;
 }
 
-/// Tokio's paused time, and a wall clock that goes along from a Monday on.
-#[derive(Clone)]
-struct Virtual {
-    tokio: TokioRuntime,
-    start: Mono,
-}
-
-fn monday() -> Timestamp {
-    "2026-11-30T00:00:00Z".parse().unwrap()
-}
-
-impl Runtime for Virtual {
-    fn now(&self) -> Now {
-        let mono = self.tokio.now().mono;
-        let wall = monday() + mono.since(self.start);
-        Now { mono, wall }
-    }
-
-    fn sleep_until(&self, at: Mono) -> BoxFuture<'static, ()> {
-        self.tokio.sleep_until(at)
-    }
-
-    fn spawn(&self, task: BoxFuture<'static, ()>) {
-        self.tokio.spawn(task);
-    }
-}
-
 /// The manifest with a train of three stages, the first two for one service each, with these bakes in seconds.
 fn three_stages(takes: [(&str, u64); 3]) -> String {
     let services = "targets: {types: [world.v1.Service]}";
@@ -217,9 +188,7 @@ trains:
 async fn r104_every_version_arrives_when_it_was_predicted() {
     let takes = [("canary", 200), ("more", 450), ("rest", 470)];
     let world = World::with(&three_stages(takes));
-    let tokio = TokioRuntime::current();
-    let start = tokio.now().mono;
-    let runtime = Virtual { tokio, start };
+    let runtime = Virtual::current();
     let source = YamlFile::new(world.path());
     let plane = world.plane(runtime.clone(), "manifest.yaml", source);
     let handle = plane.handle();

@@ -7,11 +7,20 @@ use std::{
     time::Duration,
 };
 
-use control_plane::{ControlPlaneBuilder, prelude::*};
-use futures::stream::{BoxStream, StreamExt};
+use control_plane::{
+    ControlPlaneBuilder,
+    prelude::*,
+    runtime::{Runtime, TokioRuntime},
+    sdk::{Mono, Now},
+};
+use futures::{
+    future::BoxFuture,
+    stream::{BoxStream, StreamExt},
+};
 use prodspec_model::{
     Digest, Revision, SourceName,
     addons::{DependsOn, Edge, Need},
+    policy::HealthPolicy,
     rollout::RolloutPolicy,
 };
 use serde::{Deserialize, Serialize};
@@ -48,6 +57,8 @@ struct Manifest {
     groups: BTreeMap<String, Vec<String>>,
     #[serde(default)]
     policies: BTreeMap<String, RolloutPolicy>,
+    #[serde(default)]
+    health: BTreeMap<String, HealthPolicy>,
 }
 
 #[derive(Deserialize)]
@@ -72,6 +83,7 @@ impl Generator for Model {
             .makes::<Service>()
             .makes::<Group>()
             .makes::<RolloutPolicy>()
+            .makes::<HealthPolicy>()
     }
 
     fn generate(&self, input: &Input<'_>, out: &mut Drafts) -> Result<(), Problems> {
@@ -89,6 +101,10 @@ impl Generator for Model {
                 out.asset(asset, document.provenance())?;
             }
             for (name, policy) in manifest.policies {
+                let asset = Asset::builder(AssetId::new(&name)?).payload(&policy)?;
+                out.asset(asset, document.provenance())?;
+            }
+            for (name, policy) in manifest.health {
                 let asset = Asset::builder(AssetId::new(&name)?).payload(&policy)?;
                 out.asset(asset, document.provenance())?;
             }
@@ -244,8 +260,13 @@ impl SourceOfTruth for Text {
 
 /// A builder of a control plane of this model, without store and source.
 pub(crate) fn plane(production: &Production) -> ControlPlaneBuilder {
+    plane_on(TokioRuntime::current(), production)
+}
+
+/// The same with another clock.
+pub(crate) fn plane_on<R: Runtime>(runtime: R, production: &Production) -> ControlPlaneBuilder<R> {
     let plugin = Plugin::new(production.clone()).turndown(production.clone());
-    ControlPlane::builder("world")
+    ControlPlane::builder_on(runtime, "world")
         .generator(Model)
         .asset_plugin::<Service>(plugin)
         .modelled_only::<Group>()
@@ -256,15 +277,50 @@ pub(crate) fn plane(production: &Production) -> ControlPlaneBuilder {
         })
 }
 
+/// Tokio's paused time, and a wall clock that goes along from a Monday on.
+#[derive(Clone)]
+pub(crate) struct Virtual {
+    tokio: TokioRuntime,
+    start: Mono,
+}
+
+pub(crate) fn monday() -> Timestamp {
+    "2026-11-30T00:00:00Z".parse().unwrap()
+}
+
+impl Virtual {
+    pub(crate) fn current() -> Self {
+        let tokio = TokioRuntime::current();
+        let start = tokio.now().mono;
+        Self { tokio, start }
+    }
+}
+
+impl Runtime for Virtual {
+    fn now(&self) -> Now {
+        let mono = self.tokio.now().mono;
+        let wall = monday() + mono.since(self.start);
+        Now { mono, wall }
+    }
+
+    fn sleep_until(&self, at: Mono) -> BoxFuture<'static, ()> {
+        self.tokio.sleep_until(at)
+    }
+
+    fn spawn(&self, task: BoxFuture<'static, ()>) {
+        self.tokio.spawn(task);
+    }
+}
+
 /// A running control plane.
-pub(crate) struct Running {
-    pub(crate) handle: Handle,
+pub(crate) struct Running<R = TokioRuntime> {
+    pub(crate) handle: Handle<R>,
     stop: tokio::sync::oneshot::Sender<()>,
     pub(crate) task: JoinHandle<()>,
 }
 
-impl Running {
-    pub(crate) fn start(plane: ControlPlane) -> Self {
+impl<R: Runtime> Running<R> {
+    pub(crate) fn start(plane: ControlPlane<R>) -> Self {
         let handle = plane.handle();
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let task = tokio::spawn(async move {
@@ -274,15 +330,6 @@ impl Running {
             plane.run(shutdown).await.unwrap();
         });
         Self { handle, stop, task }
-    }
-
-    /// Starts a control plane in memory that reads `text`.
-    pub(crate) fn over(text: &Text, production: &Production) -> Self {
-        let plane = plane(production)
-            .store(MemoryStore::new())
-            .source(text.clone())
-            .validators(validators::standard());
-        Self::start(plane.build().unwrap())
     }
 
     pub(crate) async fn stop(self) {
@@ -295,6 +342,17 @@ impl Running {
         let newest = self.handle.latest().await.unwrap().no();
         let settled = self.handle.wait_settled(Settle::All(newest), QUIET).await;
         assert!(settled.is_err(), "all assets settled");
+    }
+}
+
+impl Running {
+    /// Starts a control plane in memory that reads `text`.
+    pub(crate) fn over(text: &Text, production: &Production) -> Self {
+        let plane = plane(production)
+            .store(MemoryStore::new())
+            .source(text.clone())
+            .validators(validators::standard());
+        Self::start(plane.build().unwrap())
     }
 }
 

@@ -22,6 +22,8 @@ pub use plane::Shakespeare;
 /// Compiles the examples of documents that need a control plane and a plugin.
 #[cfg(doctest)]
 mod documents {
+    #[doc = include_str!("../../../docs/health.md")]
+    struct Health;
     #[doc = include_str!("../../../docs/monitoring.md")]
     struct Monitoring;
 }

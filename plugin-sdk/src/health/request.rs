@@ -46,6 +46,9 @@ pub struct HealthRequest {
     /// Reads assets of `to`. Not serialized.
     #[serde(skip)]
     pub reader: IncarnationReader,
+    /// Reads the newest assets in intent, such as health policies. Not serialized.
+    #[serde(skip)]
+    pub newest: IncarnationReader,
 }
 
 impl HealthRequest {
@@ -65,6 +68,7 @@ impl HealthRequest {
             decisive: None,
             now,
             reader: IncarnationReader::default(),
+            newest: IncarnationReader::default(),
         }
     }
 
@@ -115,6 +119,8 @@ impl HealthRequest {
     crate::setters! {
         /// Sets the reader of the assets of `to`.
         reader: IncarnationReader,
+        /// Sets the reader of the newest assets in intent.
+        newest: IncarnationReader,
     }
 
     /// A healthy verdict without findings, from evidence up to now.

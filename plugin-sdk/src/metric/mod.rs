@@ -4,33 +4,62 @@
 mod sample;
 mod window;
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
-use serde::Serialize;
+pub use prodspec_model::policy::Counter;
+use serde::{Deserialize, Serialize};
 
 pub use sample::{SampleQuery, SampleSource, Series};
 pub use window::Windows;
 
 use crate::{error::BoxError, problem::Problem};
 
-/// An expression in the language of its source, such as PromQL, and the labels by which its series differ.
+/// The quantity that is measured, and the labels by which its series differ.
 ///
-/// `$window` in the text stands for the length of the window: `rate(http_requests_total[$window])`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+/// ```
+/// use plugin_sdk::{Counter, Expression};
+///
+/// // In the language of the source. `$window` stands for the length of the window.
+/// let latency = Expression::new("histogram_quantile(0.95, sum by (job, le) (rate(latency_bucket[$window])))").by("job");
+/// // The number of failed requests in the window.
+/// let errors = Expression::counter(Counter::of("http_requests_total").with("code", "5..")).by("job");
+/// # assert_eq!(errors.to_string(), r#"http_requests_total{code=~"5.."}"#);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Expression {
-    /// The text. It may contain `$window`.
-    pub text: String,
+    /// The quantity whose values are compared.
+    pub of: Quantity,
     /// The labels that every series of its result must have, such as `cluster`.
     pub labels: Vec<String>,
 }
 
+/// A quantity that a [`MetricSource`] measures.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Quantity {
+    /// A text in the language of the source, such as PromQL. It may contain `$window`.
+    Text(String),
+    /// The number of events that counters have counted in the window, added up for each set of labels.
+    ///
+    /// R106: a counter that appears in the window counts from zero if its metric has older samples with the same labels. If it
+    /// has none, there is no value, because its first sample can hold events of any time. A counter that does not exist has
+    /// counted nothing, if its metric has samples with the same labels in the window.
+    Counter(Counter),
+}
+
 impl Expression {
-    /// Makes an expression whose result may have any labels.
+    /// Makes an expression from a text in the language of its source. Its result may have any labels.
     pub fn new(text: impl Into<String>) -> Self {
-        let (text, labels) = (text.into(), Vec::new());
-        Self { text, labels }
+        let (of, labels) = (Quantity::Text(text.into()), Vec::new());
+        Self { of, labels }
+    }
+
+    /// Makes an expression of the number of events in the window.
+    pub fn counter(counter: Counter) -> Self {
+        let (of, labels) = (Quantity::Counter(counter), Vec::new());
+        Self { of, labels }
     }
 
     /// Adds a label that every series of the result must have.
@@ -38,6 +67,15 @@ impl Expression {
     pub fn by(mut self, label: impl Into<String>) -> Self {
         self.labels.push(label.into());
         self
+    }
+}
+
+impl fmt::Display for Expression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.of {
+            Quantity::Text(text) => f.write_str(text),
+            Quantity::Counter(counter) => counter.fmt(f),
+        }
     }
 }
 
@@ -60,7 +98,7 @@ impl MetricQuery {
         (age.unsigned_abs() > most).then(|| {
             format!(
                 "the newest values of `{}` are from {as_of}: repair the monitoring, or correct the clock that is wrong",
-                self.expression.text
+                self.expression,
             )
         })
     }
@@ -90,7 +128,7 @@ pub struct MetricReading {
 /// #[async_trait::async_trait]
 /// impl MetricSource for Memory {
 ///     fn accepts(&self, expression: &Expression) -> Result<(), Problem> {
-///         match expression.text.as_str() {
+///         match expression.to_string().as_str() {
 ///             "memory" => Ok(()),
 ///             other => Err(Problem::new(format!("there is no metric `{other}`: write `memory`"))),
 ///         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Windows of one length, one after the other. Their ends are multiples of the length since the epoch.
 ///
@@ -18,7 +18,7 @@ use serde::Serialize;
 /// assert_eq!(ends, ["2026-11-24T13:59:00Z", "2026-11-24T14:00:00Z", "2026-11-24T14:01:00Z"]);
 /// # Ok::<(), jiff::Error>(())
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Windows {
     /// The end of the last window.
     pub last: Timestamp,

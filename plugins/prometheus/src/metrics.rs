@@ -40,7 +40,7 @@ impl MetricSource for Prometheus {
 /// The path of a query.
 fn path(query: &MetricQuery) -> Result<String, String> {
     let windows = query.windows;
-    let text = promql::fresh(&query.expression.text, windows.length)?;
+    let text = promql::fresh(&query.expression, windows.length)?;
     let parameters = [
         ("query", text),
         ("start", windows.first().as_second().to_string()),

@@ -12,7 +12,8 @@ use std::{
 
 use jiff::Timestamp;
 use plugin_sdk::{
-    Alert, Expression, MetricQuery, MetricReading, MetricSource, SignalSource, Signals, Windows,
+    Alert, Counter, Expression, MetricQuery, MetricReading, MetricSource, SignalSource, Signals,
+    Windows,
 };
 use plugins_prometheus::{Alertmanager, Prometheus, Server};
 use testing_programs::needs;
@@ -274,13 +275,9 @@ async fn r108_metrics_of_the_real_server_are_read_per_window() {
     );
 }
 
-/// Puts a sample of the gauge `old` into the store of a Prometheus that is not running.
-fn put_sample(dir: &Path, at: Timestamp) {
-    let text = format!(
-        "# TYPE old gauge\nold{{job=\"x\"}} 1 {}\n# EOF\n",
-        at.as_second()
-    );
-    fs::write(dir.join("old.txt"), text).unwrap();
+/// Puts samples, in the text format of OpenMetrics, into the store of a Prometheus that is not running.
+fn put(dir: &Path, samples: &str) {
+    fs::write(dir.join("old.txt"), format!("{samples}# EOF\n")).unwrap();
     let put = Command::new("promtool")
         .args([
             "tsdb",
@@ -295,15 +292,21 @@ fn put_sample(dir: &Path, at: Timestamp) {
     assert!(put.status.success(), "{put:?}");
 }
 
+/// The time of a file system, which is that of the server.
+fn now(dir: &Path) -> Timestamp {
+    let now = dir.metadata().unwrap().modified().unwrap();
+    Timestamp::try_from(now).unwrap()
+}
+
 #[tokio::test]
 async fn r108_value_that_is_older_than_two_windows_is_none() {
     needs!("prometheus", "prometheus");
     let dir = tempfile::tempdir().unwrap();
     // Prometheus shows it for five minutes.
-    let now = dir.path().metadata().unwrap().modified().unwrap();
-    let now = Timestamp::try_from(now).unwrap();
+    let now = now(dir.path());
     let sampled = now - Duration::from_secs(120);
-    put_sample(dir.path(), sampled);
+    let gauge = "# TYPE old gauge\nold{job=\"x\"} 1";
+    put(dir.path(), &format!("{gauge} {}\n", sampled.as_second()));
     let server = Running::prometheus(dir.path(), RULES, "");
     let prometheus = Prometheus::new(server.server()).unwrap();
     let fire = |read: &Result<Signals, String>| read.is_ok();
@@ -312,4 +315,76 @@ async fn r108_value_that_is_older_than_two_windows_is_none() {
     let then = values_at(&prometheus, "old", soon).await.unwrap();
     assert_eq!(then.series[0].labels["job"], "x", "{then:?}");
     assert_eq!(values_at(&prometheus, "old", now).await.unwrap().series, []);
+}
+
+/// Counters of one series: a sample each 15 s, at these values. The last one is 5 s before the end of the window; the window has four.
+fn scraped(series: &str, values: &[Option<u32>], end: Timestamp) -> String {
+    let last = end.as_second() - 5;
+    let times = (0..).map(|nth| last - 15 * nth);
+    let mut samples: Vec<(i64, u32)> = times
+        .zip(values.iter().rev())
+        .filter_map(|(at, value)| Some((at, (*value)?)))
+        .collect();
+    samples.reverse();
+    let line = |(at, value): &(i64, u32)| format!("requests_total{{{series}}} {value} {at}\n");
+    samples.iter().map(line).collect()
+}
+
+#[tokio::test]
+async fn r106_counters_that_appear_count_from_zero_where_that_is_known() {
+    needs!("prometheus", "prometheus");
+    let dir = tempfile::tempdir().unwrap();
+    let window = Duration::from_secs(60);
+    let windows = Windows::closed(window, Duration::from_secs(120), now(dir.path()));
+    let good = |values: &[Option<u32>], job: &str| {
+        scraped(&format!("job=\"{job}\",code=\"200\""), values, windows.last)
+    };
+    let bad = |values: &[Option<u32>], job: &str| {
+        scraped(&format!("job=\"{job}\",code=\"503\""), values, windows.last)
+    };
+    let steady = [100; 8].map(Some);
+    let born = [None, None, None, None, None, None, Some(7), Some(7)];
+    let samples = [
+        // Its errors appear with 7 in the window, and it is not known when they came.
+        good(&steady, "appears"),
+        bad(&born, "appears"),
+        good(&steady, "none"),
+        // Its errors are not scraped any more.
+        good(&steady, "silent"),
+        bad(
+            &[Some(3), Some(3), None, None, None, None, None, None],
+            "silent",
+        ),
+        good(&born, "new"),
+        bad(&born, "new"),
+        good(&steady, "reset"),
+        bad(&[40, 40, 40, 40, 40, 2, 2, 2].map(Some), "reset"),
+        // It is not scraped any more at all.
+        good(
+            &[Some(1), Some(1), None, None, None, None, None, None],
+            "gone",
+        ),
+    ];
+    let text = format!("# TYPE requests counter\n{}", samples.concat());
+    put(dir.path(), &text);
+    let server = Running::prometheus(dir.path(), RULES, "");
+    let prometheus = Prometheus::new(server.server()).unwrap();
+    until(&prometheus, |read: &Result<Signals, String>| read.is_ok())
+        .await
+        .unwrap();
+    let errors = Counter::of("requests_total").with("code", "5..");
+    let expression = Expression::counter(errors).by("job");
+    prometheus.accepts(&expression).unwrap();
+    let query = MetricQuery {
+        expression,
+        windows,
+    };
+    let reading = prometheus.read(query).await.unwrap();
+    let mut found: Vec<(&str, i64)> = reading
+        .series
+        .iter()
+        .map(|it| (it.labels["job"].as_str(), it.samples[0].1.round() as i64))
+        .collect();
+    found.sort_unstable();
+    assert_eq!(found, [("appears", 7), ("none", 0), ("reset", 3)]);
 }

@@ -68,6 +68,27 @@ impl Alerts {
         self
     }
 
+    /// Judges a rollout by the alerts that fire.
+    pub(in crate::health) fn verdict(&self, request: &HealthRequest, signals: &Signals) -> Health {
+        let as_of = signals.as_of;
+        let mut health = Health::healthy(as_of.min(request.now));
+        let age = request.now.duration_since(as_of);
+        let untrusted = signals.blind(age, self.max_age, self.watchdog.as_deref());
+        health.findings.extend(untrusted.map(|why| {
+            let evidence = json!({"as_of": as_of, "now": request.now});
+            Finding::new(Judgement::Unknown, why).because(evidence)
+        }));
+        let findings = self.concerning(request, signals).map(|alert| {
+            let (judgement, why) = self.judged(alert, request.began);
+            let evidence = json!({"alert": alert, "as_of": as_of, "began": request.began});
+            Finding::new(judgement, format!("the alert {alert} {why}")).because(evidence)
+        });
+        health.findings.extend(findings);
+        let all = health.findings.iter().map(|finding| finding.judgement);
+        health.judgement = all.max().unwrap_or(Judgement::Healthy);
+        health
+    }
+
     /// The alerts about assets that the rollout can hurt.
     fn concerning<'a>(
         &'a self,
@@ -114,27 +135,7 @@ impl HealthValidator for Alerts {
 
     async fn validate(&self, request: HealthRequest) -> Result<Health, BoxError> {
         let signals = self.source.firing().await?;
-        let as_of = signals.as_of;
-        let mut health = Health::healthy(as_of.min(request.now));
-        let age = request.now.duration_since(as_of);
-        let untrusted = signals.blind(age, self.max_age, self.watchdog.as_deref());
-        health.findings.extend(untrusted.map(|why| {
-            let evidence = json!({"as_of": as_of, "now": request.now});
-            Finding::new(Judgement::Unknown, why).because(evidence)
-        }));
-        let findings = self.concerning(&request, &signals).map(|alert| {
-            let (judgement, why) = self.judged(alert, request.began);
-            let evidence = json!({"alert": alert, "as_of": as_of, "began": request.began});
-            Finding::new(judgement, format!("the alert {alert} {why}")).because(evidence)
-        });
-        health.findings.extend(findings);
-        let worst = health
-            .findings
-            .iter()
-            .map(|finding| finding.judgement)
-            .max();
-        health.judgement = worst.unwrap_or(Judgement::Healthy);
-        Ok(health)
+        Ok(self.verdict(&request, &signals))
     }
 }
 

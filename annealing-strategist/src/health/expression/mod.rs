@@ -1,4 +1,5 @@
-//! Health by expressions of a metric source, such as PromQL: one value per asset and window, compared with a bound.
+//! Health by the values of a metric source: one value per asset and window, compared with a bound. A value is that of an expression,
+//! such as PromQL, a rate of events, or a share among events.
 //!
 //! ```
 //! use annealing_strategist::health::expression::{Measured, cluster};
@@ -22,16 +23,21 @@
 //!   all of it is after the asset's own [`Watched::since`](plugin_sdk::Watched::since).
 //! - Every updated asset is judged, and every neighbour. The verdict is the worst of all. Of assets under way only *unhealthy*
 //!   counts.
+//! - A rate or share counts events from before a counter's first scrape, too: see [`Quantity`](plugin_sdk::Quantity).
 //! - *Unknown*: an asset has no value, or two, or one that is no number; a source that fails, warns or is behind; a window that
 //!   is not over yet.
 //! - A neighbour that is not healthy is compared with the last window before the rollout began. If it broke the bound then, too,
 //!   it is shown, and does not count.
 
+mod readings;
 mod rule;
 mod seen;
 mod validator;
 
+pub(in crate::health) use readings::Readings;
 pub use rule::{Measured, Rule, cluster};
+pub(in crate::health) use seen::counted;
+pub use seen::replay;
 pub use validator::ByExpression;
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! The builder of [`ByExpression`]: the expression, how its series meet assets, and its bound.
+//! The builder of [`ByExpression`]: the measured quantity, how its series meet assets, and its bound.
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use plugin_sdk::{Expression, MetricSource, Problem};
-use prodspec_model::{Asset, addons::PhysicalCluster};
+use plugin_sdk::{Counter, Expression, MetricSource, Problem};
+use prodspec_model::{Asset, AssetId, Digest, addons::PhysicalCluster, policy::Count};
 
-use super::ByExpression;
+use super::{ByExpression, readings::Readings, seen::Question};
 use crate::health::{
     bound::Bound,
     scope::{Scope, scope_setters},
@@ -15,7 +15,7 @@ use crate::health::{
 const WINDOW: Duration = Duration::from_secs(60);
 
 /// Returns the text that the label of an asset's series has.
-type Of = dyn Fn(&Asset) -> Option<String> + Send + Sync;
+pub(in crate::health) type Of = dyn Fn(&Asset) -> Option<String> + Send + Sync;
 
 /// The cluster of an asset, for [`Measured::meets`].
 pub fn cluster(asset: &Asset) -> Option<String> {
@@ -23,11 +23,13 @@ pub fn cluster(asset: &Asset) -> Option<String> {
     at.map(|at| at.cluster)
 }
 
-/// An expression whose series meet assets. It has no bound yet.
+/// A measured quantity whose series meet assets. It has no bound yet.
 #[derive(Clone)]
 #[must_use = "give it a bound, and a source to read"]
 pub struct Measured {
     pub(super) expression: Expression,
+    /// The number of all events. `None`: the quantity is not a share.
+    pub(super) among: Option<Expression>,
     /// One for each label of the expression.
     pub(super) of: Vec<Arc<Of>>,
 }
@@ -35,8 +37,26 @@ pub struct Measured {
 impl Measured {
     /// Measures by this expression. Without [`meets`](Self::meets) it has one series, which is about all assets.
     pub fn by(expression: &str) -> Self {
+        Self::new(Expression::new(expression))
+    }
+
+    /// Measures how many events counters have counted per second.
+    pub fn rate(counter: Counter) -> Self {
+        Self::new(Expression::counter(counter))
+    }
+
+    /// Measures which share of the events counted by `whole` is counted by `part`: errors among requests, for example.
+    pub fn share(part: Counter, whole: Counter) -> Self {
         Self {
-            expression: Expression::new(expression),
+            among: Some(Expression::counter(whole)),
+            ..Self::rate(part)
+        }
+    }
+
+    fn new(expression: Expression) -> Self {
+        Self {
+            expression,
+            among: None,
             of: Vec::new(),
         }
     }
@@ -49,6 +69,7 @@ impl Measured {
         of: impl Fn(&Asset) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
         self.expression = self.expression.by(label);
+        self.among = self.among.map(|it| it.by(label));
         self.of.push(Arc::new(of));
         self
     }
@@ -63,35 +84,45 @@ impl Measured {
         Rule::new(self, name, Bound::AtLeast(least))
     }
 
-    /// The texts of the labels of an asset's series. `None`: it has no series.
-    pub(super) fn key(&self, asset: &Asset) -> Option<Vec<String>> {
-        self.of.iter().map(|of| of(asset)).collect()
+    /// Both expressions, or the one.
+    pub(in crate::health) fn expressions(&self) -> impl Iterator<Item = &Expression> {
+        [&self.expression].into_iter().chain(&self.among)
     }
 }
 
 impl fmt::Debug for Measured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Measured").field(&self.expression).finish()
+        f.debug_tuple("Measured")
+            .field(&self.expression)
+            .field(&self.among)
+            .finish()
     }
 }
 
-/// A measured expression with its bound. By default a window is 60 s long.
-#[derive(Debug, Clone)]
+/// A measured quantity with its bound. By default a window is 60 s long.
+#[derive(Clone)]
 #[must_use = "give it a source to read"]
 pub struct Rule {
     pub(super) name: Arc<str>,
-    pub(super) measured: Measured,
-    pub(super) bound: Bound,
+    pub(super) question: Question,
+    /// One for each label of the expression.
+    pub(super) of: Vec<Arc<Of>>,
     pub(super) over: Duration,
     pub(super) scope: Scope,
 }
 
 impl Rule {
-    fn new(measured: Measured, name: &str, bound: Bound) -> Self {
+    pub(in crate::health) fn new(measured: Measured, name: &str, bound: Bound) -> Self {
         Self {
             name: name.into(),
-            measured,
-            bound,
+            question: Question {
+                expression: measured.expression,
+                among: measured.among,
+                bound,
+                count: Count::Critical,
+                policy: None,
+            },
+            of: measured.of,
             over: WINDOW,
             scope: Scope::default(),
         }
@@ -103,6 +134,18 @@ impl Rule {
         self
     }
 
+    /// Sets how the findings count. Default: the rule must be healthy.
+    pub fn count(mut self, count: Count) -> Self {
+        self.question.count = count;
+        self
+    }
+
+    /// Sets the health policy that has the rule.
+    pub(in crate::health) fn of_policy(mut self, id: AssetId, digest: Digest) -> Self {
+        self.question.policy = Some((id, digest));
+        self
+    }
+
     scope_setters!();
 
     /// Returns the validator that applies this rule and reads `source`.
@@ -110,12 +153,23 @@ impl Rule {
     /// # Errors
     /// If the source does not accept the expression, or the bound is not a number.
     pub fn reading(self, source: impl MetricSource) -> Result<ByExpression, Problem> {
-        let (Bound::AtMost(number) | Bound::AtLeast(number)) = self.bound;
+        let (Bound::AtMost(number) | Bound::AtLeast(number)) = self.question.bound;
         if !number.is_finite() {
             let message = format!("the bound of `{}` is {number}: write a number", self.name);
             return Err(Problem::new(message));
         }
-        source.accepts(&self.measured.expression)?;
-        Ok(ByExpression::new(self, source))
+        let mut expressions = self.question.expressions();
+        expressions.try_for_each(|it| source.accepts(it))?;
+        drop(expressions);
+        Ok(ByExpression::new(self, Arc::new(Readings::of(source))))
+    }
+}
+
+impl fmt::Debug for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rule")
+            .field("name", &self.name)
+            .field("question", &self.question)
+            .finish_non_exhaustive()
     }
 }

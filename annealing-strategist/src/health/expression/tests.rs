@@ -52,7 +52,7 @@ impl Fake {
 #[async_trait]
 impl MetricSource for Fake {
     fn accepts(&self, expression: &Expression) -> Result<(), Problem> {
-        match expression.text.is_empty() {
+        match expression.to_string().is_empty() {
             true => Err(Problem::new("there is no expression")),
             false => Ok(()),
         }
@@ -145,11 +145,11 @@ fn r21_no_value_two_values_and_no_number_are_unknown() {
         ),
         (
             vec![("eu", f64::NAN), ("us", 0.1)],
-            "job/eu: NaN at 2026-03-04T11:59:00Z, which is no number",
+            "job/eu: the value at 2026-03-04T11:59:00Z is no number",
         ),
         (
             vec![("eu", f64::NEG_INFINITY), ("us", 0.1)],
-            "job/eu: -inf at 2026-03-04T11:59:00Z, which is no number",
+            "job/eu: the value at 2026-03-04T11:59:00Z is no number",
         ),
     ] {
         let (judgement, summary) = judged(&Fake::new(values));

@@ -1,10 +1,11 @@
 //! Expressions in PromQL: their syntax, the labels of their series, and whether their data is fresh.
 
+mod counter;
 mod labels;
 
 use std::{collections::BTreeSet, convert::Infallible, time::Duration};
 
-use plugin_sdk::Expression;
+use plugin_sdk::{Expression, Quantity};
 use promql_parser::{
     parser::{Expr, parse, value::ValueType},
     util::{ExprVisitor, walk_expr},
@@ -16,14 +17,14 @@ const WINDOW: &str = "$window";
 /// Maximum length of an expression, in bytes. Longer ones do not fit into the address of a request everywhere.
 const LENGTH: usize = 4_096;
 
-/// The text of an expression for windows of this length, which has values only while a metric in it has a sample that is not
+/// The text in PromQL of an expression for windows of this length, which has values only while a metric in it has a sample that is not
 /// older than two windows. Servers look up to five minutes back, and would show the last value of a production that they do not
 /// reach any more.
 ///
 /// # Errors
 /// The reason why the expression cannot be evaluated.
-pub(crate) fn fresh(text: &str, window: Duration) -> Result<String, String> {
-    let text = over(text, window);
+pub(crate) fn fresh(expression: &Expression, window: Duration) -> Result<String, String> {
+    let text = over(&counter::text(expression), window);
     let parsed = parse(&text)?;
     let mut selectors = Selectors::default();
     let Ok(_) = walk_expr(&mut selectors, &parsed);
@@ -70,22 +71,23 @@ fn over(text: &str, window: Duration) -> String {
 /// # Errors
 /// The reason, and how to write it instead.
 pub(crate) fn check(expression: &Expression) -> Result<(), String> {
-    if expression.text.len() > LENGTH {
+    if let Quantity::Counter(counter) = &expression.of {
+        counter::check(counter)?;
+    }
+    let text = over(&counter::text(expression), Duration::from_secs(60));
+    if text.len() > LENGTH {
         return Err(format!(
             "the expression has {} bytes, and at most {LENGTH} are allowed: record it as a rule of the server",
-            expression.text.len()
+            text.len()
         ));
     }
-    let text = over(&expression.text, Duration::from_secs(60));
-    let parsed =
-        parse(&text).map_err(|why| format!("`{}` is not PromQL: {why}", expression.text))?;
+    let parsed = parse(&text).map_err(|why| format!("`{expression}` is not PromQL: {why}"))?;
     match parsed.value_type() {
         ValueType::Vector => {}
         ValueType::Scalar if expression.labels.is_empty() => {}
         other => {
             return Err(format!(
-                "`{}` is a {other}: write an expression with one value per series, such as rate(...[{WINDOW}])",
-                expression.text
+                "`{expression}` is a {other}: write an expression with one value per series, such as rate(...[{WINDOW}])"
             ));
         }
     }
@@ -95,8 +97,7 @@ pub(crate) fn check(expression: &Expression) -> Result<(), String> {
         .find(|label| !labels::keeps(&parsed, label));
     lost.map_or(Ok(()), |label| {
         Err(format!(
-            "`{}` loses the label `{label}`, by which series meet assets: write by ({label}) where it aggregates",
-            expression.text
+            "`{expression}` loses the label `{label}`, by which series meet assets: write by ({label}) where it aggregates"
         ))
     })
 }

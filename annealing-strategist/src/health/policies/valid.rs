@@ -1,0 +1,186 @@
+//! Refuses a policy before the seal that could not judge, or could pass without data.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use plugin_sdk::{AssetView, Problems};
+use prodspec_model::policy::{Counter, HealthPolicy, HealthRule, Threshold, Unit};
+
+use super::{
+    Sources,
+    compiled::{expressions, measured},
+    sources::named,
+};
+
+/// The shortest window: shorter ones have no two samples.
+const SHORTEST: Duration = Duration::from_secs(10);
+/// The longest window, and the longest warm-up.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+
+impl Sources {
+    /// Checks that a health policy can judge with these sources, and cannot pass without data.
+    ///
+    /// ```
+    /// use annealing_strategist::health::policies::Sources;
+    /// use plugin_sdk::AssetType;
+    /// use prodspec_model::policy::HealthPolicy;
+    ///
+    /// let sources = Sources::default();
+    /// let policies = AssetType::<HealthPolicy>::new().modelled_only();
+    /// let policies = policies.valid(move |policy, view, problems| sources.valid(policy, view, problems));
+    /// # let _ = policies;
+    /// ```
+    pub fn valid(&self, policy: &HealthPolicy, view: &AssetView<'_>, problems: &mut Problems) {
+        for (field, message) in self.wrong(policy) {
+            problems.push(view.problem(message).field(format!("payload.{field}")));
+        }
+        for (at, rule) in policy.rules.iter().enumerate() {
+            if let Some(why) = unborn(rule) {
+                let field = format!("payload.rules[{at}].expression");
+                problems.push(view.problem(why).field(field).warning());
+            }
+        }
+    }
+
+    /// Returns each invalid field with a message.
+    pub(super) fn wrong(&self, policy: &HealthPolicy) -> Vec<(String, String)> {
+        let mut wrong = Vec::new();
+        let mut says = |field: String, message: String| wrong.push((field, message));
+        let is_critical = |it: &HealthRule| it.count.is_critical();
+        if policy.alerts.is_none() && !policy.rules.iter().any(is_critical) {
+            let why =
+                "the policy can pass without data: give it a critical rule with a bound, or alerts";
+            says("rules".into(), why.into());
+        }
+        for (name, length) in [("window", policy.window), ("warm_up", policy.warms_up())] {
+            let shortest = if name == "window" {
+                SHORTEST
+            } else {
+                Duration::ZERO
+            };
+            if !(shortest..=LONGEST).contains(&length) || length.subsec_nanos() > 0 {
+                let why = format!(
+                    "must be {} s to 1 day, in whole seconds",
+                    shortest.as_secs()
+                );
+                says(name.into(), why);
+            }
+        }
+        for (label, field) in &policy.assets {
+            if let Err(why) = field.check() {
+                says(format!("assets.{label}"), why);
+            }
+        }
+        if let Some(alerts) = &policy.alerts
+            && let Err(why) = named(&self.signals, alerts.source.as_deref(), "alerts")
+        {
+            says("alerts.source".into(), why);
+        }
+        let mut names = BTreeSet::new();
+        for (at, rule) in policy.rules.iter().enumerate() {
+            if rule.name.trim().is_empty() || !names.insert(&rule.name) {
+                let why = "must be a name that no other rule has".to_owned();
+                says(format!("rules[{at}].name"), why);
+            }
+            for (field, why) in wrong_rule(rule) {
+                says(format!("rules[{at}].{field}"), why);
+            }
+        }
+        self.wrong_source(policy, &mut says);
+        wrong
+    }
+
+    /// Whether the source exists, and accepts the expressions.
+    fn wrong_source(&self, policy: &HealthPolicy, says: &mut impl FnMut(String, String)) {
+        if policy.rules.is_empty() {
+            return;
+        }
+        let readings = match named(&self.metrics, policy.source.as_deref(), "metrics") {
+            Ok(readings) => readings,
+            Err(why) => return says("source".into(), why),
+        };
+        for (at, rule) in policy.rules.iter().enumerate() {
+            let all = expressions(rule, policy).unwrap_or_default();
+            for expression in &all {
+                if let Err(problem) = readings.accepts(expression) {
+                    let field = if rule.counter.is_some() {
+                        "counter"
+                    } else {
+                        "expression"
+                    };
+                    says(format!("rules[{at}].{field}"), problem.message);
+                }
+            }
+        }
+    }
+}
+
+fn wrong_rule(rule: &HealthRule) -> Vec<(&'static str, String)> {
+    let mut wrong = Vec::new();
+    if let Err(why) = measured(rule) {
+        wrong.push(("expression", why));
+    }
+    if rule.at_most.is_none() && rule.at_least.is_none() {
+        wrong.push((
+            "at_most",
+            "a rule needs a bound: at_most or at_least".to_owned(),
+        ));
+    }
+    for (field, bound) in [("at_most", &rule.at_most), ("at_least", &rule.at_least)] {
+        let why = bound.as_ref().and_then(|bound| wrong_bound(rule, bound));
+        wrong.extend(why.map(|why| (field, why)));
+    }
+    wrong
+}
+
+/// Why a bound cannot be one of the values that the rule measures.
+fn wrong_bound(rule: &HealthRule, bound: &Threshold) -> Option<String> {
+    let (number, unit) = match bound.value() {
+        Ok(value) => value,
+        Err(why) => return Some(why),
+    };
+    if let (Some(Counter { of, .. }), None) = (&rule.counter, &rule.among) {
+        let is_rate = unit == Unit::Number;
+        return (!is_rate).then(|| format!("`{of}` is counted per second: write a number"));
+    }
+    if rule.among.is_some() {
+        let is_share = unit != Unit::Seconds && (0.0..=1.0).contains(&number);
+        return (!is_share).then(|| "a share is between 0% and 100%: write 2%, or 0.02".to_owned());
+    }
+    let text = rule.expression.as_deref().unwrap_or_default();
+    match (
+        unit,
+        metric_of(text, "_seconds"),
+        metric_of(text, "_milliseconds"),
+    ) {
+        (Unit::Number | Unit::Share, Some(metric), _) => {
+            Some(format!("{metric} is in seconds: write 250ms, not 250"))
+        }
+        (Unit::Seconds, _, Some(metric)) => Some(format!(
+            "{metric} is in milliseconds: write a number of them"
+        )),
+        _ => None,
+    }
+}
+
+/// The metric in an expression whose values are in a unit that its name ends with. Not one whose rise or share is measured.
+fn metric_of<'a>(text: &'a str, unit: &str) -> Option<&'a str> {
+    let names = text.split(|it: char| !it.is_ascii_alphanumeric() && it != '_' && it != ':');
+    let is_plain = !["rate(", "increase(", "/"]
+        .iter()
+        .any(|it| text.contains(it));
+    let is_quantile = text.trim_start().starts_with("histogram_quantile(");
+    let bucket = format!("{unit}_bucket");
+    let mut ours = names
+        .filter(|it| (is_quantile && it.ends_with(&bucket)) || (is_plain && it.ends_with(unit)));
+    ours.next()
+}
+
+/// R106: why an expression may miss events.
+fn unborn(rule: &HealthRule) -> Option<String> {
+    let text = rule.expression.as_deref()?;
+    let counts = text.contains("rate(") || text.contains("increase(");
+    let is_quantile = text.contains("histogram_quantile(");
+    (counts && !is_quantile).then(|| {
+        "does not see events from before the first scrape of a counter: write it as `counter`, and `among` for a share".to_owned()
+    })
+}

@@ -1,0 +1,121 @@
+//! [`Policies`], the validator: judges by the policies of the newest incarnation.
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+use futures::lock::Mutex;
+use plugin_sdk::{BoxError, Finding, Health, HealthRequest, HealthValidator, Judgement};
+use prodspec_model::{
+    Asset, AssetId, Digest, Message, Snapshot, addons::Turndown, policy::HealthPolicy,
+};
+
+use super::{Sources, compiled::Compiled};
+use crate::of_type::OfType;
+
+/// A validator by the policies in intent. Its rules are listed in the [module](super).
+#[derive(Clone)]
+pub struct Policies {
+    sources: Sources,
+    newest: Arc<Mutex<Newest>>,
+}
+
+/// The policies of the newest incarnation.
+struct Newest {
+    snapshot: Option<Snapshot>,
+    read: OfType<Read>,
+    compiled: Arc<[(AssetId, Ready)]>,
+}
+
+/// A policy as it was read. `Err`: the reason why that failed.
+type Read = Result<(HealthPolicy, Digest), String>;
+/// A policy that can judge. `Err`: the reason why it cannot.
+type Ready = Result<Compiled, String>;
+
+impl Policies {
+    /// Makes a validator of policies that name these sources.
+    pub fn over(sources: Sources) -> Self {
+        let newest = Newest {
+            snapshot: None,
+            read: OfType::new(HealthPolicy::TYPE, read),
+            compiled: Arc::default(),
+        };
+        Self {
+            sources,
+            newest: Arc::new(Mutex::new(newest)),
+        }
+    }
+
+    async fn newest(&self, snapshot: &Snapshot) -> Arc<[(AssetId, Ready)]> {
+        let mut newest = self.newest.lock().await;
+        newest.follow(snapshot, &self.sources);
+        newest.compiled.clone()
+    }
+}
+
+impl Newest {
+    fn follow(&mut self, snapshot: &Snapshot, sources: &Sources) {
+        let is_changed = match &self.snapshot {
+            Some(known) if known.digest() == snapshot.digest() => return,
+            Some(known) => self.read.change(&known.diff(snapshot)),
+            None => {
+                let unread = OfType::new(HealthPolicy::TYPE, read);
+                self.read = unread.all_of(snapshot);
+                true
+            }
+        };
+        self.snapshot = Some(snapshot.clone());
+        if is_changed {
+            let ready = self.read.iter().map(|(id, read)| {
+                let ready = read.clone().and_then(|it| Compiled::new(id, it, sources));
+                (id.clone(), ready)
+            });
+            self.compiled = ready.collect();
+        }
+    }
+}
+
+/// Reads a policy. One that is being turned down judges nothing.
+fn read(asset: Asset) -> Option<Read> {
+    if asset.has_addon(Turndown::TYPE) {
+        return None;
+    }
+    let policy = asset.payload::<HealthPolicy>();
+    Some(match policy {
+        Ok(policy) => Ok((policy, asset.digest())),
+        Err(error) => Err(error.to_string()),
+    })
+}
+
+#[async_trait]
+impl HealthValidator for Policies {
+    fn name(&self) -> Arc<str> {
+        "policies".into()
+    }
+
+    async fn validate(&self, request: HealthRequest) -> Result<Health, BoxError> {
+        let mut health = request.healthy();
+        let Some(newest) = request.newest.bound_to() else {
+            return Ok(health);
+        };
+        for (id, ready) in &*self.newest(newest.snapshot()).await {
+            let verdict = match ready {
+                Ok(policy) => policy.verdict(&request).await,
+                Err(why) => {
+                    let why = format!("the policy {id} judges nothing: {why}");
+                    Some(Health::found(
+                        request.now,
+                        Finding::new(Judgement::Unknown, why),
+                    ))
+                }
+            };
+            health = verdict.into_iter().fold(health, Health::join);
+        }
+        Ok(health)
+    }
+}
+
+impl fmt::Debug for Policies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Policies").field(&self.sources).finish()
+    }
+}
