@@ -4,6 +4,8 @@
 pub mod absolute;
 pub mod alerts;
 mod bound;
+#[cfg(feature = "statistics")]
+mod compared;
 pub mod expression;
 pub mod policies;
 mod scope;

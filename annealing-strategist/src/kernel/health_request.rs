@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use plugin_sdk::{HealthRequest, IncarnationReader, Now, Progress, Watched};
+use plugin_sdk::{HealthRequest, IncarnationReader, Now, Progress, SyncState, Watched};
 use prodspec_model::{Asset, AssetId, Message, addons::Turndown};
 
 use super::{
@@ -18,6 +18,7 @@ use crate::group::policy_of;
 impl Kernel {
     pub(super) fn health_request(&mut self, now: Now) -> Option<HealthRequest> {
         let neighbours = self.neighbours().into_iter();
+        let control = self.control(now);
         let live = self.live.as_ref()?;
         let (mut updated, mut under_way) = (Vec::new(), Vec::new());
         let (mut last_settled, mut first_moved) = (None, None);
@@ -55,10 +56,31 @@ impl Kernel {
             .updated(updated)
             .under_way(under_way)
             .neighbours(neighbours.map(|id| self.watched(now, &id, since)).collect())
+            .control(control)
             .decisive(decisive)
             .reader(IncarnationReader::new(live.contents().clone()))
             .newest(IncarnationReader::new(self.group.sealed().clone()));
         Some(request)
+    }
+
+    /// R105: targets that have not moved, and are as they were before the rollout began.
+    fn control(&mut self, now: Now) -> Vec<Watched> {
+        let Some(live) = &mut self.live else {
+            return Vec::new();
+        };
+        let began = live.rollout().moved_at.unwrap_or(now.wall);
+        let mut control = std::mem::take(&mut live.judging.control);
+        let drawn = control.waiting(live.id(), live.targets());
+        live.judging.control = control;
+        let as_before = |asset: &AssetId| match self.pins.status(asset).map(|it| &it.state) {
+            None => Some(began),
+            Some(SyncState::InSync { since }) => Some(began.max(*since)),
+            Some(_) => None,
+        };
+        let units = drawn.into_iter();
+        let units = units.filter(|it| self.presence(it).serves);
+        let units = units.filter_map(|it| Some(Watched::new(it.clone(), as_before(&it)?)));
+        units.collect()
     }
 
     fn watched(&self, now: Now, asset: &AssetId, since: Timestamp) -> Watched {

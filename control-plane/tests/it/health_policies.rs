@@ -1,6 +1,12 @@
 //! R21: health policies in intent through the whole control plane.
 
-use control_plane::{prelude::*, strategist::State};
+use std::sync::{Arc, OnceLock};
+
+use control_plane::{
+    prelude::*,
+    runtime::Runtime,
+    strategist::{State, health::statistics::uniform},
+};
 use plugin_sdk::{Expression, MetricQuery, MetricReading, MetricSource, Series};
 
 use crate::{
@@ -8,25 +14,37 @@ use crate::{
     world::{LONG, Production, Running, Text, Virtual, plane_on},
 };
 
-/// A server that measures the size of each service in production.
+/// A server that measures the size of each service in production, and its latency: about 100, and twice as much for services of
+/// size 3.
 #[derive(Clone)]
-struct Sizes(Production);
+struct Sizes {
+    production: Production,
+    /// The time before which all have the same latency.
+    slow_from: Arc<OnceLock<Timestamp>>,
+}
 
 #[async_trait]
 impl MetricSource for Sizes {
     fn accepts(&self, expression: &Expression) -> Result<(), Problem> {
         match expression.to_string().as_str() {
-            "size" => Ok(()),
+            "size" | "latency" => Ok(()),
             other => Err(Problem::new(format!("there is no metric `{other}`"))),
         }
     }
 
     async fn read(&self, query: MetricQuery) -> Result<MetricReading, BoxError> {
         let end = query.windows.last;
-        let sizes = self.0.state().sizes.clone().into_iter();
+        let is_size = query.expression.to_string() == "size";
+        let sizes = self.production.state().sizes.clone().into_iter();
+        let is_late = |end| self.slow_from.get().is_some_and(|from| end > *from);
         let series = sizes.map(|(id, size)| {
-            let series = Series::new([(end, size as f64)]);
-            series.label("service", id.as_str())
+            let value = |end: Timestamp| match (is_size, size) {
+                (true, _) => size as f64,
+                (false, 3) if is_late(end) => 2.0 * noisy(&id, end),
+                (false, _) => noisy(&id, end),
+            };
+            let samples = query.windows.ends().map(|end| (end, value(end)));
+            Series::new(samples).label("service", id.as_str())
         });
         Ok(MetricReading {
             series: series.collect(),
@@ -34,6 +52,10 @@ impl MetricSource for Sizes {
             infos: Vec::new(),
         })
     }
+}
+
+fn noisy(id: &AssetId, at: Timestamp) -> f64 {
+    100.0 + 10.0 * uniform(format!("{id} {at}").as_bytes())
 }
 
 /// A manifest in which services of this size are rolled out, and healthy up to another one.
@@ -51,11 +73,19 @@ fn healthy_up_to(most: &str, size: u64) -> String {
 }
 
 async fn start(text: &Text, production: &Production) -> Running<Virtual> {
-    let plane = plane_on(Virtual::current(), production)
+    let sizes = Sizes {
+        production: production.clone(),
+        slow_from: Arc::default(),
+    };
+    start_with(Virtual::current(), text, sizes)
+}
+
+fn start_with(runtime: Virtual, text: &Text, sizes: Sizes) -> Running<Virtual> {
+    let plane = plane_on(runtime, &sizes.production)
         .store(MemoryStore::new())
         .source(text.clone())
         .validators(validators::standard())
-        .metrics("sizes", Sizes(production.clone()))
+        .metrics("sizes", sizes)
         .build();
     Running::start(plane.unwrap())
 }
@@ -93,6 +123,44 @@ async fn r21_health_policy_in_intent_takes_a_bad_version_back() {
         shown.contains("health/services/size: a: 3 instead of at most 2"),
         "{shown}"
     );
+    running.stop().await;
+}
+
+/// No bound is broken, and production shows the latency of the version only beside the others.
+#[tokio::test(start_paused = true)]
+async fn r105_version_that_is_worse_than_the_others_goes_back() {
+    let compares = |size| {
+        let worse = "rules: [{name: latency, expression: latency, at_most: 1000, worse: {}}]";
+        let rule = "rules: [{name: size, expression: size, at_most: 2}]";
+        healthy_up_to("2", size).replace(rule, worse)
+    };
+    let text = Text::new(&compares(1));
+    let (runtime, production) = (Virtual::current(), Production::default());
+    let slow_from = Arc::<OnceLock<Timestamp>>::default();
+    let sizes = Sizes {
+        production: production.clone(),
+        slow_from: slow_from.clone(),
+    };
+    let running = start_with(runtime.clone(), &text, sizes);
+    running.handle.settle(LONG).await.unwrap();
+    text.edit(&compares(2));
+    until(&running, "a good version is complete", || {
+        of_size(&production, 2) == 4
+    })
+    .await;
+    passes(LONG * 10).await;
+    assert_eq!(state(&running).await, State::Completed);
+    slow_from.set(runtime.now().wall).unwrap();
+    text.edit(&compares(3));
+    until(&running, "the canary is updated", || {
+        of_size(&production, 3) == 1
+    })
+    .await;
+    until(&running, "it goes back", || of_size(&production, 2) == 4).await;
+    let views = running.handle.rollouts().await.unwrap();
+    let shown = format!("{:?}", views[0]);
+    let why = "health/services/latency/worse: a: 2.0 x the 3 units not moved yet";
+    assert!(shown.contains(why), "{shown}");
     running.stop().await;
 }
 

@@ -33,6 +33,10 @@ pub struct HealthRequest {
     /// whole group, if a moved asset names no domain), and assets connected with a moved asset by an edge. The time of
     /// each is when the last asset of `updated` settled or, if none has, when the first asset of `under_way` was moved.
     pub neighbours: Vec<Watched>,
+    /// Some targets that the rollout has not moved, to compare the updated ones with: at most 256, drawn by a hash of their ids, each
+    /// with the time since which it is as it was before. Empty: all have moved.
+    #[serde(default)]
+    pub control: Vec<Watched>,
     /// Wall-clock time at which the rollout moved its first asset. `None`: no asset was moved yet. A neighbour that was
     /// unhealthy before this time does not count against the rollout.
     #[serde(default)]
@@ -64,6 +68,7 @@ impl HealthRequest {
             updated: Vec::new(),
             under_way: Vec::new(),
             neighbours: Vec::new(),
+            control: Vec::new(),
             began: None,
             decisive: None,
             now,
@@ -100,6 +105,8 @@ impl HealthRequest {
         under_way: Vec<Watched>,
         /// Sets the other assets that the moved assets can hurt.
         neighbours: Vec<Watched>,
+        /// Sets the targets that have not moved, to compare with.
+        control: Vec<Watched>,
     }
 
     /// Sets the wall-clock time at which the rollout moved its first asset.

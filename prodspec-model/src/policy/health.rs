@@ -80,6 +80,9 @@ pub struct HealthRule {
     /// The lower bound: smaller values are unhealthy. `None`: there is no lower bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<Threshold>,
+    /// Units that the rollout has moved must not be worse than those that it has not moved. `None`: they are not compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worse: Option<Worse>,
     /// How the findings of the rule count. A way that this program version does not know is read as [`Count::Critical`].
     #[serde(
         default,
@@ -87,6 +90,58 @@ pub struct HealthRule {
         skip_serializing_if = "Count::is_critical"
     )]
     pub count: Count,
+}
+
+/// A comparison (R105): an asset that a rollout has moved is worse if, window by window, its values rank too high among those of
+/// assets that the rollout has not moved.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(deny_unknown_fields)]
+pub struct Worse {
+    /// The ratio of the means from which on a difference counts, at least 1. Default: 1.5.
+    pub guard: f64,
+    /// The values of which assets are worse.
+    #[serde(
+        deserialize_with = "direction",
+        skip_serializing_if = "Direction::is_larger"
+    )]
+    pub is: Direction,
+    /// Divides each value by the asset's own mean over the 500 windows before the 240 windows before the rollout. For assets that
+    /// are not alike.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub than_past: bool,
+    /// Confirms that all assets have the same traffic, so that numbers of events can be compared.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub same_traffic: bool,
+}
+
+/// The direction in which values get worse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// Larger values are worse, such as errors and latency.
+    #[default]
+    Larger,
+    /// Smaller values are worse, such as a share of hits.
+    Smaller,
+}
+
+impl Direction {
+    /// Whether larger values are worse.
+    pub fn is_larger(&self) -> bool {
+        *self == Self::Larger
+    }
+}
+
+impl Default for Worse {
+    fn default() -> Self {
+        Self {
+            guard: 1.5,
+            is: Direction::Larger,
+            than_past: false,
+            same_traffic: false,
+        }
+    }
 }
 
 /// How the findings of a rule count.
@@ -126,6 +181,10 @@ pub struct Alerts {
 
 fn window() -> Duration {
     WINDOW
+}
+
+fn direction<'de, D: Deserializer<'de>>(from: D) -> Result<Direction, D::Error> {
+    tolerant::known_or(from, |_| Direction::Larger)
 }
 
 fn count<'de, D: Deserializer<'de>>(from: D) -> Result<Count, D::Error> {
@@ -216,6 +275,13 @@ impl HealthRule {
     #[must_use]
     pub fn at_least(mut self, least: impl Into<Threshold>) -> Self {
         self.at_least = Some(least.into());
+        self
+    }
+
+    /// Compares assets that a rollout has moved with those that it has not moved.
+    #[must_use]
+    pub fn worse(mut self, worse: Worse) -> Self {
+        self.worse = Some(worse);
         self
     }
 

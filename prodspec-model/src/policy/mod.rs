@@ -8,5 +8,5 @@ mod threshold;
 
 pub use counter::Counter;
 pub use field::AssetField;
-pub use health::{Alerts, Count, HealthPolicy, HealthRule};
+pub use health::{Alerts, Count, Direction, HealthPolicy, HealthRule, Worse};
 pub use threshold::{Threshold, Unit};

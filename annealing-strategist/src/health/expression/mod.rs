@@ -39,6 +39,8 @@ pub use rule::{Measured, Rule, cluster};
 pub(in crate::health) use seen::counted;
 pub use seen::replay;
 pub use validator::ByExpression;
+#[cfg(feature = "statistics")]
+pub(in crate::health) use {readings::Table, rule::Of};
 
 #[cfg(test)]
 mod tests;

@@ -24,7 +24,7 @@ type Slot = Arc<Mutex<Option<Arc<Table>>>>;
 /// The values of an expression, by the labels of their series.
 pub(in crate::health) struct Table {
     series: BTreeMap<Vec<String>, Vec<Series>>,
-    pub(super) as_of: Timestamp,
+    as_of: Timestamp,
 }
 
 impl Readings {
@@ -41,7 +41,7 @@ impl Readings {
     }
 
     /// The answer to a query. It is read once; a source that fails is read again at the next look.
-    pub(super) async fn read(&self, query: MetricQuery) -> Result<Arc<Table>, BoxError> {
+    pub(in crate::health) async fn read(&self, query: MetricQuery) -> Result<Arc<Table>, BoxError> {
         let slot = self.slot(&query).await;
         let mut answer = slot.lock().await;
         if let Some(known) = &*answer {
@@ -50,6 +50,14 @@ impl Readings {
         let labels = query.expression.labels.clone();
         let reading = self.source.read(query).await?;
         Ok(answer.insert(Arc::new(Table::of(reading, &labels))).clone())
+    }
+
+    /// The answer to a query about the past, which is not kept.
+    #[cfg(feature = "statistics")]
+    pub(in crate::health) async fn read_past(&self, query: MetricQuery) -> Result<Table, BoxError> {
+        let labels = query.expression.labels.clone();
+        let reading = self.source.read(query).await?;
+        Ok(Table::of(reading, &labels))
     }
 
     async fn slot(&self, query: &MetricQuery) -> Slot {
@@ -76,6 +84,34 @@ impl Table {
         }
         let as_of = reading.as_of;
         Self { series: all, as_of }
+    }
+
+    /// Time up to which the source knew production.
+    pub(in crate::health) fn as_of(&self) -> Timestamp {
+        self.as_of
+    }
+
+    /// The value of the one series with these labels in each window. `None`: it has none, or there are several series.
+    #[cfg(feature = "statistics")]
+    pub(in crate::health) fn line(
+        &self,
+        key: &[String],
+        windows: plugin_sdk::Windows,
+    ) -> Vec<Option<f64>> {
+        let mut line = vec![None; windows.count as usize];
+        let Some([series]) = self.series.get(key).map(Vec::as_slice) else {
+            return line;
+        };
+        for (at, value) in &series.samples {
+            let after = at.duration_since(windows.first()).as_secs();
+            let place = usize::try_from(after / windows.length.as_secs().max(1) as i64);
+            if windows.has(*at)
+                && let Some(place) = place.ok().and_then(|place| line.get_mut(place))
+            {
+                *place = value.is_finite().then_some(*value);
+            }
+        }
+        line
     }
 
     /// The values of the series with these labels in the window that ends then. `None` stands for one that is no number.

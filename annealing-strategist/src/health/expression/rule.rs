@@ -84,6 +84,12 @@ impl Measured {
         Rule::new(self, name, Bound::AtLeast(least))
     }
 
+    /// For each label, how it meets an asset.
+    #[cfg(feature = "statistics")]
+    pub(in crate::health) fn of(self) -> Vec<Arc<Of>> {
+        self.of
+    }
+
     /// Both expressions, or the one.
     pub(in crate::health) fn expressions(&self) -> impl Iterator<Item = &Expression> {
         [&self.expression].into_iter().chain(&self.among)

@@ -107,8 +107,8 @@ impl ByExpression {
     fn behind(&self, answers: &Answers, now: Timestamp) -> impl Iterator<Item = Finding> {
         let expressions = self.rule.question.expressions();
         let behind = expressions.zip(&answers.all).filter_map(move |(of, it)| {
-            let age = now.duration_since(it.as_of);
-            query(of, answers.window).behind(it.as_of, age)
+            let age = now.duration_since(it.as_of());
+            query(of, answers.window).behind(it.as_of(), age)
         });
         let (judgement, note) = counted(self.count(), Judgement::Unknown);
         behind.map(move |why| {
@@ -138,7 +138,7 @@ impl HealthValidator for ByExpression {
         }
         let window = Windows::closed(self.rule.over, Windows::SETTLE, request.now);
         let answers = self.answers(window).await?;
-        let as_of = answers.all.iter().map(|it| it.as_of).min();
+        let as_of = answers.all.iter().map(|it| it.as_of()).min();
         let mut health = Health::healthy(as_of.unwrap_or(request.now).min(request.now));
         health.findings.extend(self.behind(&answers, request.now));
         for one in asked {

@@ -13,6 +13,16 @@ use prodspec_model::{
     policy::{AssetField, HealthPolicy, HealthRule},
 };
 
+#[cfg(feature = "statistics")]
+pub(super) use crate::health::compared::Memory;
+#[cfg(feature = "statistics")]
+use crate::health::{
+    compared::{self, Compared},
+    expression::Readings,
+};
+#[cfg(feature = "statistics")]
+use prodspec_model::policy::Worse;
+
 use super::{
     Sources,
     sources::{Firing, named},
@@ -23,11 +33,17 @@ use crate::health::{
     expression::{ByExpression, Measured, Rule, counted},
 };
 
+/// The rate of false alarms of the critical comparisons of a policy together, over a whole rollout.
+#[cfg(feature = "statistics")]
+const ALPHA: f64 = 0.05;
+
 /// A policy with its sources.
 pub(super) struct Compiled {
     id: AssetId,
     policy: HealthPolicy,
     rules: Vec<ByExpression>,
+    #[cfg(feature = "statistics")]
+    compared: Vec<Compared>,
     alerts: Option<(Alerts, Arc<Firing>)>,
 }
 
@@ -40,8 +56,15 @@ impl Compiled {
         sources: &Sources,
     ) -> Result<Self, String> {
         let mut rules = Vec::new();
+        #[cfg(feature = "statistics")]
+        let mut compared = Vec::new();
         for rule in &policy.rules {
             let readings = named(&sources.metrics, policy.source.as_deref(), "metrics")?;
+            #[cfg(feature = "statistics")]
+            if let Some(worse) = rule.worse {
+                let at = (id, digest);
+                compared.push(comparison(rule, worse, &policy, at, readings.clone())?);
+            }
             for bound in bounds(rule)? {
                 let name = format!("{id}/{}", rule.name);
                 let measured = meets(measured(rule)?, &policy);
@@ -68,16 +91,21 @@ impl Compiled {
             alerts: alerts.transpose()?,
             policy,
             rules,
+            #[cfg(feature = "statistics")]
+            compared,
         })
     }
 
     /// The verdict of the policy. `None`: it judges none of the assets.
-    pub(super) async fn verdict(&self, request: &HealthRequest) -> Option<Health> {
+    pub(super) async fn verdict(&self, request: &HealthRequest, memory: &Memory) -> Option<Health> {
         let request = self.part(request)?;
         let rules = self.rules.iter().map(|rule| self.by_rule(rule, &request));
         let mut health = request.healthy();
         for verdict in join_all(rules).await {
             health = health.join(verdict);
+        }
+        for finding in self.comparisons(&request, memory).await {
+            health = health.join(Health::found(request.now, finding));
         }
         if let Some((alerts, firing)) = &self.alerts {
             let verdict = match firing.at(request.now).await {
@@ -93,6 +121,18 @@ impl Compiled {
             health = health.join(verdict);
         }
         Some(health)
+    }
+
+    #[cfg(feature = "statistics")]
+    async fn comparisons(&self, request: &HealthRequest, memory: &Memory) -> Vec<Finding> {
+        let all = self.compared.iter();
+        let all = join_all(all.map(|it| it.finding(request, memory))).await;
+        all.into_iter().flatten().collect()
+    }
+
+    #[cfg(not(feature = "statistics"))]
+    async fn comparisons(&self, _: &HealthRequest, _: &Memory) -> Vec<Finding> {
+        Vec::new()
     }
 
     async fn by_rule(&self, rule: &ByExpression, request: &HealthRequest) -> Health {
@@ -121,6 +161,11 @@ impl Compiled {
         }
         let under_way = ours(&request.under_way);
         let neighbours = ours(&request.neighbours);
+        let mut control = ours(&request.control);
+        for watched in &mut control {
+            let warm = watched.since.saturating_add(warms_up);
+            watched.since = warm.unwrap_or(watched.since);
+        }
         let is_empty = updated.is_empty() && under_way.is_empty() && neighbours.is_empty();
         (!is_empty).then(|| {
             request
@@ -128,8 +173,46 @@ impl Compiled {
                 .updated(updated)
                 .under_way(under_way)
                 .neighbours(neighbours)
+                .control(control)
         })
     }
+}
+
+/// The memory of comparisons, of which there are none without the feature.
+#[cfg(not(feature = "statistics"))]
+#[derive(Default)]
+pub(super) struct Memory;
+
+/// A comparison of a rule.
+///
+/// # Errors
+/// The reason why the rule measures nothing.
+#[cfg(feature = "statistics")]
+fn comparison(
+    rule: &HealthRule,
+    worse: Worse,
+    policy: &HealthPolicy,
+    (id, digest): (&AssetId, Digest),
+    readings: Arc<Readings>,
+) -> Result<Compared, String> {
+    let critical = policy.rules.iter();
+    let critical = critical.filter(|it| it.worse.is_some() && it.count.is_critical());
+    let measured = meets(measured(rule)?, policy);
+    Ok(Compared {
+        rule: compared::Rule {
+            name: format!("{id}/{}/worse", rule.name).into(),
+            guard: worse.guard,
+            smaller: !worse.is.is_larger(),
+            than_past: worse.than_past,
+            threshold: critical.count().max(1) as f64 / ALPHA,
+        },
+        count: rule.count,
+        policy: (id.clone(), digest),
+        expressions: measured.expressions().cloned().collect(),
+        of: measured.of(),
+        over: policy.window,
+        readings,
+    })
 }
 
 /// The verdict of a rule whose source failed.

@@ -20,7 +20,7 @@ use plugin_sdk::{
 use prodspec_model::{
     Asset, Filter,
     addons::{PhysicalCluster, Turndown},
-    policy::{Alerts, Count, Counter, HealthPolicy, HealthRule},
+    policy::{Alerts, Count, Counter, HealthPolicy, HealthRule, Worse},
 };
 
 use super::{Policies, Sources};
@@ -350,6 +350,7 @@ fn r21_policy_that_can_pass_without_data_is_refused() {
     for policy in [
         jobs(),
         jobs().rule(muted.clone().count(Count::Muted)),
+        jobs().rule(HealthRule::expression("a", "queue").worse(Worse::default())),
         jobs().rule(muted.count(Count::Optional)),
     ] {
         let (field, why) = &refused(&policy)[0];
@@ -450,6 +451,20 @@ fn rules_that_could_not_judge_are_refused_with_the_field() {
     ] {
         only(&jobs().rule(rule), &format!("rules[0].{field}"), why);
     }
+}
+
+#[test]
+fn comparisons_that_could_not_judge_are_refused_with_the_field() {
+    let rate = HealthRule::rate("a", Counter::of("requests")).at_most(1.0);
+    let of = |worse: Worse| jobs().rule(rate.clone().worse(worse));
+    let mut worse = Worse::default();
+    let why = "ranks counts: add `among`, or write same_traffic: true";
+    only(&of(worse), "rules[0].worse", why);
+    worse.same_traffic = true;
+    assert_eq!(refused(&of(worse)), []);
+    worse.guard = 0.9;
+    let why = "the guard is a ratio of means: write at least 1";
+    only(&of(worse), "rules[0].worse", why);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use plugin_sdk::{AssetView, Problems};
-use prodspec_model::policy::{Counter, HealthPolicy, HealthRule, Threshold, Unit};
+use prodspec_model::policy::{Counter, HealthPolicy, HealthRule, Threshold, Unit, Worse};
 
 use super::{
     Sources,
@@ -45,7 +45,10 @@ impl Sources {
     pub(super) fn wrong(&self, policy: &HealthPolicy) -> Vec<(String, String)> {
         let mut wrong = Vec::new();
         let mut says = |field: String, message: String| wrong.push((field, message));
-        let is_critical = |it: &HealthRule| it.count.is_critical();
+        // A comparison alone may have nothing to compare with.
+        let is_bound =
+            |it: &HealthRule| it.at_most.is_some() || it.at_least.is_some() || it.worse.is_none();
+        let is_critical = |it: &HealthRule| it.count.is_critical() && is_bound(it);
         if policy.alerts.is_none() && !policy.rules.iter().any(is_critical) {
             let why =
                 "the policy can pass without data: give it a critical rule with a bound, or alerts";
@@ -119,17 +122,31 @@ fn wrong_rule(rule: &HealthRule) -> Vec<(&'static str, String)> {
     if let Err(why) = measured(rule) {
         wrong.push(("expression", why));
     }
-    if rule.at_most.is_none() && rule.at_least.is_none() {
-        wrong.push((
-            "at_most",
-            "a rule needs a bound: at_most or at_least".to_owned(),
-        ));
+    if rule.at_most.is_none() && rule.at_least.is_none() && rule.worse.is_none() {
+        let why = "a rule needs a bound: at_most or at_least";
+        wrong.push(("at_most", why.to_owned()));
     }
+    let worse = rule.worse.and_then(|worse| wrong_comparison(rule, worse));
+    wrong.extend(worse.map(|why| ("worse", why)));
     for (field, bound) in [("at_most", &rule.at_most), ("at_least", &rule.at_least)] {
         let why = bound.as_ref().and_then(|bound| wrong_bound(rule, bound));
         wrong.extend(why.map(|why| (field, why)));
     }
     wrong
+}
+
+/// Why units cannot be compared.
+fn wrong_comparison(rule: &HealthRule, worse: Worse) -> Option<String> {
+    let ranks_counts = rule.counter.is_some() && rule.among.is_none() && !worse.same_traffic;
+    if !cfg!(feature = "statistics") {
+        Some("this control plane was built without the feature `statistics`".to_owned())
+    } else if !worse.guard.is_finite() || worse.guard < 1.0 {
+        Some("the guard is a ratio of means: write at least 1".to_owned())
+    } else if ranks_counts {
+        Some("ranks counts: add `among`, or write same_traffic: true".to_owned())
+    } else {
+        None
+    }
 }
 
 /// Why a bound cannot be one of the values that the rule measures.

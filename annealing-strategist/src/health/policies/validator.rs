@@ -9,7 +9,10 @@ use prodspec_model::{
     Asset, AssetId, Digest, Message, Snapshot, addons::Turndown, policy::HealthPolicy,
 };
 
-use super::{Sources, compiled::Compiled};
+use super::{
+    Sources,
+    compiled::{Compiled, Memory},
+};
 use crate::of_type::OfType;
 
 /// A validator by the policies in intent. Its rules are listed in the [module](super).
@@ -17,6 +20,7 @@ use crate::of_type::OfType;
 pub struct Policies {
     sources: Sources,
     newest: Arc<Mutex<Newest>>,
+    memory: Arc<Memory>,
 }
 
 /// The policies of the newest incarnation.
@@ -42,6 +46,7 @@ impl Policies {
         Self {
             sources,
             newest: Arc::new(Mutex::new(newest)),
+            memory: Arc::default(),
         }
     }
 
@@ -99,7 +104,7 @@ impl HealthValidator for Policies {
         };
         for (id, ready) in &*self.newest(newest.snapshot()).await {
             let verdict = match ready {
-                Ok(policy) => policy.verdict(&request).await,
+                Ok(policy) => policy.verdict(&request, &self.memory).await,
                 Err(why) => {
                     let why = format!("the policy {id} judges nothing: {why}");
                     Some(Health::found(

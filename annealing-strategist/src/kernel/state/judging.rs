@@ -5,6 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use plugin_sdk::{Mono, Now};
 
+use super::control::Control;
+
 /// When to ask for a verdict.
 #[derive(Debug, Default)]
 pub(in crate::kernel) struct Judging {
@@ -16,6 +18,8 @@ pub(in crate::kernel) struct Judging {
     /// The end of the bake for which evidence is awaited, and the number of checks made for it.
     awaited: Option<Timestamp>,
     looks: u32,
+    /// The targets to compare with.
+    pub(in crate::kernel) control: Control,
 }
 
 impl Judging {

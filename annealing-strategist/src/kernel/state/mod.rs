@@ -2,6 +2,7 @@
 
 mod back;
 pub(super) mod closure;
+mod control;
 pub(super) mod group;
 mod idle;
 pub(super) mod judging;

@@ -223,12 +223,12 @@ pub(super) fn r21_unhealthy_push_after_an_abort_changes_nothing() {
     assert_eq!((rig.state().word(), rig.at(2)), ("stopped", vec!["a"]));
 }
 
-fn names(watched: &[Watched]) -> Vec<&str> {
+pub(super) fn names(watched: &[Watched]) -> Vec<&str> {
     watched.iter().map(|it| it.asset.as_str()).collect()
 }
 
 /// Returns the next request for a verdict.
-fn next_question(rig: &mut Rig) -> HealthRequest {
+pub(super) fn next_question(rig: &mut Rig) -> HealthRequest {
     for _ in 0..100 {
         let due = rig.kernel.next_wake().unwrap();
         rig.to(due);
@@ -255,7 +255,7 @@ pub(super) fn r21_health_is_checked_for_updated_targets_and_neighbours() {
     assert!(request.began.is_some_and(|began| began < rig.now.wall));
 }
 
-fn turned_down(policy: Option<&str>, name: &str, size: u64) -> Asset {
+pub(super) fn turned_down(policy: Option<&str>, name: &str, size: u64) -> Asset {
     let asset = of_group(policy, name, size).addon(&Turndown {
         reason: "a test".into(),
         approved_by: "me".into(),

@@ -3,6 +3,7 @@
 mod back;
 mod chaos;
 mod closure;
+mod control;
 mod crash;
 mod edits;
 mod health;
