@@ -260,13 +260,20 @@ impl SourceOfTruth for Text {
 
 /// A builder of a control plane of this model, without store and source.
 pub(crate) fn plane(production: &Production) -> ControlPlaneBuilder {
-    plane_on(TokioRuntime::current(), production)
+    with_parts(ControlPlane::builder("world"), production)
 }
 
 /// The same with another clock.
 pub(crate) fn plane_on<R: Runtime>(runtime: R, production: &Production) -> ControlPlaneBuilder<R> {
+    with_parts(ControlPlane::builder_on(runtime, "world"), production)
+}
+
+fn with_parts<R: Runtime>(
+    builder: ControlPlaneBuilder<R>,
+    production: &Production,
+) -> ControlPlaneBuilder<R> {
     let plugin = Plugin::new(production.clone()).turndown(production.clone());
-    ControlPlane::builder_on(runtime, "world")
+    builder
         .generator(Model)
         .asset_plugin::<Service>(plugin)
         .modelled_only::<Group>()

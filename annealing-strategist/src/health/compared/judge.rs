@@ -57,8 +57,15 @@ pub(in crate::health) struct Evidence {
     units: BTreeMap<AssetId, Moved>,
     stages: Vec<Option<String>>,
     /// The moved units of the last window in which there was something to compare with, and that.
-    last: Option<(Vec<AssetId>, Vec<AssetId>)>,
+    last: Option<Compared>,
+    /// Whether the units of that window were alike before the rollout. `None`: it was not examined yet.
+    fit: Option<Result<(), String>>,
+    /// The digest of all rows that were taken in.
+    digest: Digest,
 }
+
+/// The moved units of a window, and those that they were compared with.
+type Compared = (Vec<AssetId>, Vec<AssetId>);
 
 /// The windows of one moved unit.
 #[derive(Debug, Default)]
@@ -81,6 +88,8 @@ impl Evidence {
             units: BTreeMap::new(),
             stages: Vec::new(),
             last: None,
+            fit: None,
+            digest: Digest::of(&[]),
         }
     }
 
@@ -98,6 +107,11 @@ impl Evidence {
         !new.is_empty()
     }
 
+    /// Notes that the oldest of the rows that were taken in are not kept any more. They still count.
+    pub(super) fn forget(&mut self, many: usize) {
+        self.taken = self.taken.saturating_sub(many);
+    }
+
     /// Adds the values of one window.
     fn add(&mut self, row: &Row, history: &History) {
         let rule = &self.rule;
@@ -111,6 +125,7 @@ impl Evidence {
             false => vec![None; all.len()],
         };
         let text = serde_json::to_vec(row).unwrap_or_default();
+        self.digest = Digest::of(&[&self.digest.0, &text[..]].concat());
         let seed = format!("{} {} {}", self.rollout, rule.name, Digest::of(&text));
         let ranked = comparable(&values, &means, rule, seed.as_bytes());
         let (_, control) = ranked.split_at(row.moved.len());
@@ -131,11 +146,19 @@ impl Evidence {
             unit.values.push_front((raw[nth], others));
         }
         let ids = |units: &[Unit]| units.iter().map(|(id, _)| id.clone()).collect();
-        self.last = Some((ids(&row.moved), ids(&row.control)));
+        let last = Some((ids(&row.moved), ids(&row.control)));
+        if self.last != last {
+            (self.last, self.fit) = (last, None);
+        }
+    }
+
+    /// The digest of all rows that were taken in.
+    pub(super) fn digest(&self) -> Digest {
+        self.digest
     }
 
     /// The outcome of all windows. `awaited`: the moved units that can still be compared, and so need windows.
-    pub(super) fn outcome(&self, history: &History, awaited: &[AssetId]) -> Outcome {
+    pub(super) fn outcome(&mut self, history: &History, awaited: &[AssetId]) -> Outcome {
         let Some((moved, control)) = &self.last else {
             return match awaited.first() {
                 None => Outcome::not_judged("there is no unit left to compare with"),
@@ -145,10 +168,12 @@ impl Evidence {
                 }
             };
         };
-        if let Err(why) = history.fits(&self.rule, moved, control) {
+        let (rule, many) = (&self.rule, control.len());
+        let fits = || history.fits(rule, moved, control);
+        if let Err(why) = self.fit.get_or_insert_with(fits) {
             return Outcome::not_judged(why);
         }
-        self.verdict(awaited, control.len())
+        self.verdict(awaited, many)
     }
 
     fn verdict(&self, awaited: &[AssetId], control: usize) -> Outcome {

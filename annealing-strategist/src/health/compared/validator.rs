@@ -28,7 +28,9 @@ const CONTROL: usize = 32;
 /// Maximum number of windows that are read at once, after an absence.
 const WINDOWS: i64 = 1_000;
 /// Maximum number of comparisons whose rows are kept.
-const KEPT: usize = 256;
+const KEPT: usize = 1_024;
+/// Maximum number of rows of a comparison that are kept for a rule that is edited.
+const ROWS: usize = 2_000;
 
 /// A rule that compares units.
 pub(in crate::health) struct Compared {
@@ -67,11 +69,11 @@ struct Rows {
 impl Memory {
     async fn of(&self, key: Key) -> Arc<Mutex<Rows>> {
         let mut all = self.0.lock().await;
-        if let Some((_, rows)) = all.iter().find(|(known, _)| *known == key) {
-            return rows.clone();
-        }
-        let rows = Arc::<Mutex<Rows>>::default();
+        let known = all.iter().position(|(known, _)| *known == key);
+        let known = known.and_then(|at| all.remove(at));
         all.truncate(KEPT - 1);
+        // The one that was used last is forgotten last.
+        let (key, rows) = known.unwrap_or_else(|| (key, Arc::default()));
         all.push_front((key, rows.clone()));
         rows
     }
@@ -116,6 +118,10 @@ impl Rows {
         let new = || Evidence::new(rule.clone(), request.rollout);
         let evidence = self.evidence.insert(kept.unwrap_or_else(new));
         let has_new = evidence.take(&self.rows, history);
+        if self.rows.len() > ROWS {
+            let old = self.rows.drain(..ROWS / 2).len();
+            evidence.forget(old);
+        }
         match &self.judged {
             Some((then, outcome)) if is_kept && !has_new && *then == awaited => outcome.clone(),
             _ => {
@@ -150,11 +156,10 @@ impl Compared {
 
     fn shown(&self, outcome: Outcome, rows: &Rows, request: &HealthRequest) -> Finding {
         let (judgement, note) = counted(self.count, outcome.judgement);
-        let text = serde_json::to_vec(&rows.rows).unwrap_or_default();
         let evidence = json!({
             "rule": self.rule, "count": self.count, "policy": self.policy,
             "expressions": self.expressions, "incarnation": request.to,
-            "rows": Digest::of(&text), "windows": rows.rows.len(), "last": rows.last,
+            "rows": rows.evidence.as_ref().map(Evidence::digest), "windows": rows.rows.len(), "last": rows.last,
             "outcome": outcome,
         });
         let finding = Finding::new(judgement, format!("{}{note}", outcome.why));

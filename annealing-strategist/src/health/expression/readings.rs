@@ -7,15 +7,17 @@ use std::{
 
 use futures::lock::Mutex;
 use jiff::Timestamp;
-use plugin_sdk::{BoxError, Expression, MetricQuery, MetricReading, MetricSource, Problem, Series};
+use plugin_sdk::{
+    BoxError, Expression, MetricQuery, MetricReading, MetricSource, Problem, Series, Windows,
+};
 
-/// Maximum number of answers that are kept: of the newest windows, and of those before live rollouts began.
-const KEPT: usize = 64;
+/// Maximum number of answers to an expression that are kept: of the newest windows, and of those before live rollouts began.
+const KEPT: usize = 8;
 
 /// A source of metrics, and its last answers.
 pub(in crate::health) struct Readings {
     source: Box<dyn MetricSource>,
-    kept: Mutex<VecDeque<(MetricQuery, Slot)>>,
+    kept: Mutex<BTreeMap<Expression, VecDeque<(Windows, Slot)>>>,
 }
 
 /// The answer to one query. Locked while the source is read, so that others wait for its answer.
@@ -62,12 +64,13 @@ impl Readings {
 
     async fn slot(&self, query: &MetricQuery) -> Slot {
         let mut kept = self.kept.lock().await;
-        if let Some((_, slot)) = kept.iter().find(|(of, _)| of == query) {
+        let kept = kept.entry(query.expression.clone()).or_default();
+        if let Some((_, slot)) = kept.iter().find(|(of, _)| *of == query.windows) {
             return slot.clone();
         }
         let slot = Slot::default();
         kept.truncate(KEPT - 1);
-        kept.push_front((query.clone(), slot.clone()));
+        kept.push_front((query.windows, slot.clone()));
         slot
     }
 }
@@ -93,11 +96,7 @@ impl Table {
 
     /// The value of the one series with these labels in each window. `None`: it has none, or there are several series.
     #[cfg(feature = "statistics")]
-    pub(in crate::health) fn line(
-        &self,
-        key: &[String],
-        windows: plugin_sdk::Windows,
-    ) -> Vec<Option<f64>> {
+    pub(in crate::health) fn line(&self, key: &[String], windows: Windows) -> Vec<Option<f64>> {
         let mut line = vec![None; windows.count as usize];
         let Some([series]) = self.series.get(key).map(Vec::as_slice) else {
             return line;

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use futures::lock::Mutex;
 use jiff::{SignedDuration, Timestamp};
-use plugin_sdk::{BoxError, MetricSource, SignalSource, Signals};
+use plugin_sdk::{BoxError, MetricSource, SignalSource, Signals, with_causes};
 
 use super::super::expression::Readings;
 
@@ -21,8 +21,11 @@ pub struct Sources {
 /// A source of alerts, and its last answer.
 pub(super) struct Firing {
     pub(super) source: Arc<dyn SignalSource>,
-    last: Mutex<Option<(Timestamp, Arc<Signals>)>>,
+    last: Mutex<Option<(Timestamp, Answer)>>,
 }
+
+/// The alerts, or the reason why they could not be read.
+type Answer = Result<Arc<Signals>, Arc<str>>;
 
 impl Sources {
     /// Adds a source of metrics. A second one with the same name takes the place of the first.
@@ -74,14 +77,19 @@ impl Firing {
     /// The alerts that fire at a time, or a little before.
     pub(super) async fn at(&self, now: Timestamp) -> Result<Arc<Signals>, BoxError> {
         let mut last = self.last.lock().await;
-        if let Some((at, signals)) = &*last
-            && now.duration_since(*at).abs() < KEPT
-        {
-            return Ok(signals.clone());
-        }
-        let signals = Arc::new(self.source.firing().await?);
-        *last = Some((now, signals.clone()));
-        Ok(signals)
+        let known = last.as_ref();
+        let known = known.filter(|(at, _)| now.duration_since(*at).abs() < KEPT);
+        let answer = match known {
+            Some((_, answer)) => answer.clone(),
+            None => {
+                let read = self.source.firing().await;
+                let answer: Answer = read
+                    .map(Arc::new)
+                    .map_err(|error| with_causes(&*error).into());
+                last.insert((now, answer)).1.clone()
+            }
+        };
+        answer.map_err(|why| (*why).into())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
-use futures::lock::Mutex;
+use futures::{future::join_all, lock::Mutex};
 use plugin_sdk::{BoxError, Finding, Health, HealthRequest, HealthValidator, Judgement};
 use prodspec_model::{
     Asset, AssetId, Digest, Message, Snapshot, addons::Turndown, policy::HealthPolicy,
@@ -102,17 +102,19 @@ impl HealthValidator for Policies {
         let Some(newest) = request.newest.bound_to() else {
             return Ok(health);
         };
-        for (id, ready) in &*self.newest(newest.snapshot()).await {
-            let verdict = match ready {
-                Ok(policy) => policy.verdict(&request, &self.memory).await,
-                Err(why) => {
-                    let why = format!("the policy {id} judges nothing: {why}");
-                    Some(Health::found(
-                        request.now,
-                        Finding::new(Judgement::Unknown, why),
-                    ))
-                }
-            };
+        let all = self.newest(newest.snapshot()).await;
+        // At the same time: a source that is slow delays the others' answers by no more than its own.
+        let verdicts = all.iter().map(async |(id, ready)| match ready {
+            Ok(policy) => policy.verdict(&request, &self.memory).await,
+            Err(why) => {
+                let why = format!("the policy {id} judges nothing: {why}");
+                Some(Health::found(
+                    request.now,
+                    Finding::new(Judgement::Unknown, why),
+                ))
+            }
+        });
+        for verdict in join_all(verdicts).await {
             health = verdict.into_iter().fold(health, Health::join);
         }
         Ok(health)
