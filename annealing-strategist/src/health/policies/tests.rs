@@ -458,6 +458,10 @@ fn comparisons_that_could_not_judge_are_refused_with_the_field() {
     let rate = HealthRule::rate("a", Counter::of("requests")).at_most(1.0);
     let of = |worse: Worse| jobs().rule(rate.clone().worse(worse));
     let mut worse = Worse::default();
+    if !cfg!(feature = "statistics") {
+        let why = "this control plane was built without the feature `statistics`";
+        return only(&of(worse), "rules[0].worse", why);
+    }
     let why = "ranks counts: add `among`, or write same_traffic: true";
     only(&of(worse), "rules[0].worse", why);
     worse.same_traffic = true;
