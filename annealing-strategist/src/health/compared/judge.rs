@@ -199,26 +199,23 @@ impl Evidence {
             windows,
         };
         let (threshold, guard) = (rule.threshold, rule.guard);
-        if evidence >= threshold
-            && let Some(ratio) = worst.ratio(rule)
-        {
-            let why = format!(
+        let over = (evidence >= threshold).then(|| worst.ratio(rule)).flatten();
+        let why = match over {
+            None => format!("evidence {evidence:.1} of {threshold:.0} after {windows} windows"),
+            Some(ratio) => format!(
                 "{id}: {ratio:.1} x the {} units not moved yet, evidence {evidence:.0} of {threshold:.0} after {windows} windows",
                 worst.control
-            );
-            return match ratio >= guard {
-                true => of(Judgement::Unhealthy, why),
-                false => of(Judgement::Healthy, format!("{why}: less than {guard} x")),
-            };
+            ),
+        };
+        if over.is_some_and(|ratio| ratio >= guard) {
+            return of(Judgement::Unhealthy, why);
         }
-        match self.lacks(awaited, control) {
-            Some(why) => of(Judgement::Unknown, why),
-            None => {
-                let why =
-                    format!("evidence {evidence:.1} of {threshold:.0} after {windows} windows");
-                of(Judgement::Healthy, why)
-            }
+        // A difference below the guard says nothing about the other units.
+        if let Some(lacks) = self.lacks(awaited, control) {
+            return of(Judgement::Unknown, lacks);
         }
+        let note = over.map(|_| format!(": less than {guard} x"));
+        of(Judgement::Healthy, why + &note.unwrap_or_default())
     }
 
     /// Why silence does not mean health: values are missing, or a bad unit could not have been seen yet.
