@@ -1,11 +1,11 @@
 //! The scope of a check: the asset types that it applies to, and the keys under which it counts. Shared by all checks
 //! of this crate.
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use plugin_sdk::{BoxError, CheckName, CheckRequest, Key};
 use prodspec_model::{
-    Asset,
+    Asset, Filter, Snapshot,
     addons::{ImpactedDomains, PhysicalCluster},
 };
 
@@ -23,13 +23,16 @@ impl Types {
     ///
     /// If the asset cannot be read, its type is unknown and the check applies.
     pub fn apply(&self, request: &CheckRequest) -> bool {
-        let Some(types) = &self.0 else {
+        if self.0.is_none() {
             return true;
-        };
-        match request.reader().get(request.asset_id()) {
-            Some(asset) => types.iter().any(|name| name == asset.type_str()),
-            None => true,
         }
+        let asset = request.reader().get(request.asset_id());
+        asset.is_none_or(|asset| self.has(&asset))
+    }
+
+    fn has(&self, asset: &Asset) -> bool {
+        let types = self.0.as_ref();
+        types.is_none_or(|types| types.iter().any(|name| name == asset.type_str()))
     }
 }
 
@@ -49,6 +52,7 @@ type KeyOf = dyn Fn(&Asset) -> Option<String> + Send + Sync;
 pub struct Scope {
     kind: Kind,
     types: Types,
+    of: Filter,
 }
 
 #[derive(Clone)]
@@ -65,6 +69,7 @@ impl Scope {
         Self {
             kind,
             types: Types::default(),
+            of: Filter::default(),
         }
     }
 
@@ -103,6 +108,27 @@ impl Scope {
         Self { types, ..self }
     }
 
+    /// Limits the scope to assets that match `of`; other assets are not counted.
+    #[must_use]
+    pub fn matching(self, of: Filter) -> Self {
+        Self { of, ..self }
+    }
+
+    /// The number of assets of a snapshot in each part of the scope.
+    pub(crate) fn count(&self, snapshot: &Snapshot) -> BTreeMap<String, u32> {
+        let mut count = BTreeMap::new();
+        for asset in self.of.find(snapshot) {
+            let parts = match self.types.has(&asset) {
+                true => self.parts(&asset).unwrap_or_default(),
+                false => Vec::new(),
+            };
+            for part in parts {
+                *count.entry(part).or_default() += 1;
+            }
+        }
+        count
+    }
+
     /// The keys under which a push counts. They begin with the check's name, so that two checks never share a key.
     pub(crate) fn keys(
         &self,
@@ -110,14 +136,22 @@ impl Scope {
         request: &CheckRequest,
     ) -> Result<Vec<Key>, BoxError> {
         let parts = self.values(request)?;
-        let key = |part: &String| Key::from(format!("{check}/{part}").as_str());
-        Ok(parts.iter().map(key).collect())
+        Ok(parts.iter().map(|part| Self::key(check, part)).collect())
+    }
+
+    /// The key of a part of the scope.
+    pub(crate) fn key(check: &CheckName, part: &str) -> Key {
+        Key::from(format!("{check}/{part}").as_str())
     }
 
     /// The clusters, domains or types under which the asset of `request` counts.
     pub(crate) fn values(&self, request: &CheckRequest) -> Result<Vec<String>, BoxError> {
-        match self.types.apply(request) {
-            true => self.parts(&request.asset()?),
+        if !self.types.apply(request) {
+            return Ok(Vec::new());
+        }
+        let asset = request.asset()?;
+        match self.of.matches(&asset) {
+            true => self.parts(&asset),
             false => Ok(Vec::new()),
         }
     }

@@ -11,7 +11,6 @@ mod group;
 pub mod health;
 pub mod kernel;
 mod line;
-mod of_type;
 pub mod policy;
 pub mod preview;
 pub mod record;

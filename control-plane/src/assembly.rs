@@ -2,20 +2,25 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use annealing_checks::{PoliciesLayer, policies};
 use annealing_enforcer::Enforcer;
-use annealing_strategist::{Strategist, health::policies::Sources, policy::NoStall, train};
+use annealing_strategist::{Strategist, health, policy::NoStall, train};
 use control_plane_runtime::Runtime;
 use control_plane_store::incarnations::Incarnations;
-use plugin_sdk::AssetType;
+use plugin_sdk::{AssetType, Sources, service::Checks};
 use prodspec_gen::{Pipeline, pipeline};
 use prodspec_model::{
     PartitionId,
     goal::Goal,
-    policy::HealthPolicy,
+    policy::{
+        AlertPolicy, ApprovalPolicy, BlastRadiusPolicy, CalendarPolicy, FreezePolicy, HealthPolicy,
+        OverloadPolicy, RatePolicy,
+    },
     rollout::{RollOut, RolloutPolicy},
     train::Train,
 };
 use tokio::sync::{Notify, watch};
+use tower::Layer as _;
 
 use crate::{
     builder::{BuildError, ControlPlaneBuilder, own},
@@ -57,7 +62,7 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
             incarnations.clone(),
         )
         .types(pipeline.types().clone())
-        .sources(self.sources);
+        .sources(self.sources.clone());
         let steps = self.strategy.into_iter();
         let strategist = steps
             .fold(strategist, |builder, step| step(builder))
@@ -79,7 +84,9 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
             undone: watch::Sender::default(),
             templates: self.templates,
         });
-        let builder = Enforcer::builder(runtime, partition, store).incarnations(incarnations);
+        let builder = Enforcer::builder(runtime, partition, store)
+            .incarnations(incarnations)
+            .assembled_checks(self.checks.beside(by_policies(&self.sources)));
         let steps = self.enforcement.into_iter();
         let builder = steps.fold(builder, |builder, step| step(builder));
         let (beside, rolling) = (shared.clone(), shared.clone());
@@ -95,14 +102,22 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
     }
 }
 
+/// The checks by policies in intent.
+fn by_policies(sources: &Sources) -> Checks {
+    let policies = PoliciesLayer::reading(sources);
+    Checks::assemble(|base| policies.layer(base))
+}
+
 /// A pipeline that knows the policies of the framework, and refuses rollout policies that would stall.
 fn own_validators(
     pipeline: pipeline::Builder,
     no_stall: NoStall,
     sources: Sources,
 ) -> pipeline::Builder {
-    let health = AssetType::<HealthPolicy>::new().modelled_only();
-    let health = health.valid(move |policy, view, problems| sources.valid(policy, view, problems));
+    let judged = AssetType::<HealthPolicy>::new().modelled_only();
+    let valid = health::policies::valid;
+    let read = sources.clone();
+    let judged = judged.valid(move |policy, view, problems| valid(&read, policy, view, problems));
     pipeline
         .asset_type(own::<RolloutPolicy>().modelled_only())
         .asset_type(
@@ -116,7 +131,14 @@ fn own_validators(
                 .modelled_only()
                 .valid(declared::valid),
         )
-        .asset_type(health)
+        .asset_type(judged)
+        .asset_type(policies::declared::<AlertPolicy>(&sources))
+        .asset_type(policies::declared::<ApprovalPolicy>(&sources))
+        .asset_type(policies::declared::<BlastRadiusPolicy>(&sources))
+        .asset_type(policies::declared::<CalendarPolicy>(&sources))
+        .asset_type(policies::declared::<FreezePolicy>(&sources))
+        .asset_type(policies::declared::<OverloadPolicy>(&sources))
+        .asset_type(policies::declared::<RatePolicy>(&sources))
         .validator(no_stall)
 }
 

@@ -3,13 +3,13 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use annealing_enforcer::{Config, EnforcerBuilder, Plugin};
-use annealing_strategist::{StrategistBuilder, health::policies::Sources, policy::NoStall};
+use annealing_strategist::{StrategistBuilder, policy::NoStall};
 use control_plane_runtime::{Runtime, TokioRuntime};
 use control_plane_store::{Store, owner::ProcessId};
 use plugin_sdk::{
     AddonType, AssetType, Blobs, CheckRequest, EditTemplate, EditableSource, Generator, Health,
-    HealthRequest, MetricSource, SelectRequest, Selection, SignalSource, SourceOfTruth, Validator,
-    Verdict,
+    HealthRequest, MetricSource, SelectRequest, Selection, SignalSource, SourceOfTruth, Sources,
+    Validator, Verdict,
     service::{AllTargets, Checks, Healthy, Proceed, StackService},
 };
 use prodspec_gen::pipeline;
@@ -81,6 +81,7 @@ pub struct ControlPlaneBuilder<R = TokioRuntime> {
     pub(crate) lanes: LanesBuilder<R>,
     pub(crate) no_stall: NoStall,
     pub(crate) sources: Sources,
+    pub(crate) checks: Checks,
     pub(crate) templates: Templates,
 }
 
@@ -118,6 +119,7 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
             lanes: LanesBuilder::default(),
             no_stall: NoStall::standard(),
             sources: Sources::default(),
+            checks: Checks::default(),
             templates: Templates::new(),
         }
     }
@@ -227,11 +229,11 @@ impl<R: Runtime> ControlPlaneBuilder<R> {
     /// Sets the checks that every push has to pass, as a tower stack around `base`. Without this call there are no
     /// checks. [`Checks::assemble`] calls `layers`, and so learns the names of the checks.
     pub fn checks<S: StackService<CheckRequest, Verdict>>(
-        self,
+        mut self,
         layers: impl FnOnce(Proceed) -> S,
     ) -> Self {
-        let checks = Checks::assemble(layers);
-        self.enforcement(|builder| builder.assembled_checks(checks))
+        self.checks = Checks::assemble(layers);
+        self
     }
 
     /// Sets which targets of a rollout may be updated when, as a tower stack around a service that selects all of them.

@@ -17,11 +17,12 @@ use crate::{
     error::BoxError,
     intent::{AssetIntent, about_one_asset},
     observe::PartitionView,
+    reader::IncarnationReader,
     run::{Cause, Causes, Stamp},
     time::{Mono, Now},
 };
 
-pub use delay::{DEAD_END, Delay, Recheck};
+pub use delay::{AWAITS_APPROVAL, DEAD_END, Delay, Recheck};
 pub(crate) use delay::{join_delays, stamp_delays};
 pub use name::CheckName;
 pub(crate) use name::StackId;
@@ -48,9 +49,24 @@ pub struct CheckRequest {
     /// Monotonic time of the calling process at the same moment. Use it to measure the time between two requests. A
     /// reading lower than one of an earlier request comes from another process; the two are not comparable.
     pub mono: Mono,
+    /// The approvals of this change by people that count now: given since the asset last settled, and not withdrawn or expired.
+    #[serde(default)]
+    pub approvals: Vec<Approved>,
+    /// Reads the newest assets in intent, such as policies. Not serialized.
+    #[serde(skip)]
+    pub newest: IncarnationReader,
     /// Shows the other assets of the partition. Not serialized. `None` outside an enforcer.
     #[serde(skip)]
     pub view: Option<Arc<dyn PartitionView>>,
+}
+
+/// An approval of a change by a person.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Approved {
+    /// The name of the person.
+    pub by: Arc<str>,
+    /// Time at which the approval was given.
+    pub at: Timestamp,
 }
 
 impl fmt::Debug for CheckRequest {
@@ -74,6 +90,8 @@ impl CheckRequest {
             observed,
             cause: Cause::Intent,
             ahead: false,
+            approvals: Vec::new(),
+            newest: IncarnationReader::default(),
             now: now.wall,
             mono: now.mono,
             view: None,
@@ -85,6 +103,10 @@ impl CheckRequest {
         cause: Cause,
         /// Sets whether no push is due.
         ahead: bool,
+        /// Sets the approvals of the change that count now.
+        approvals: Vec<Approved>,
+        /// Sets the reader of the newest assets in intent.
+        newest: IncarnationReader,
     }
 
     about_one_asset!();

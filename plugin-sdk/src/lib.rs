@@ -36,6 +36,7 @@ pub mod service;
 mod setters;
 pub mod signal;
 pub mod source;
+mod sources;
 pub mod standing;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -49,7 +50,8 @@ pub use asset_type::{AddonType, AssetType, AssetTypes, AssetView, Capacity};
 pub use blobs::Blobs;
 pub use by::By;
 pub use check::{
-    CheckInfo, CheckName, CheckPlugin, CheckRequest, DEAD_END, Delay, Recheck, Verdict,
+    AWAITS_APPROVAL, Approved, CheckInfo, CheckName, CheckPlugin, CheckRequest, DEAD_END, Delay,
+    Recheck, Verdict,
 };
 pub use claim::{Claim, Key, Quota, claims};
 pub use diff::{Change, Diff, DiffRequest, Effects, FieldChange, Observed, Transition};
@@ -84,6 +86,7 @@ pub use select::{
 };
 pub use signal::{Alert, SignalSource, Signals, Silence};
 pub use source::{Delta, Reading, SourceOfTruth, Update};
+pub use sources::Sources;
 pub use standing::{Relation, Standing, SyncState};
 pub use time::{Mono, Now};
 pub use turndown::Turndown;

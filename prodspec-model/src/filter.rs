@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{asset::Asset, id::AssetId, message::Message, snapshot::Snapshot};
+use crate::{
+    addons::ImpactedDomains, asset::Asset, id::AssetId, message::Message, snapshot::Snapshot,
+};
 
 /// Conditions on an asset. An asset matches if every condition holds; a condition that is left out holds always, so the
 /// default filter matches every asset.
@@ -36,6 +38,10 @@ pub struct Filter {
     /// The asset refers to each of these assets, in its payload or addons. The ids are no references themselves.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refers_to: Vec<AssetId>,
+    /// A change of the asset can harm one of these failure domains, by its `ImpactedDomains`. An asset that names none, or `global`,
+    /// can harm all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub domains: Vec<String>,
     /// The asset matches none of these filters.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub except: Vec<Filter>,
@@ -79,6 +85,13 @@ impl Filter {
         self
     }
 
+    /// Adds the condition that a change of the asset can harm one of these failure domains.
+    #[must_use]
+    pub fn domains<D: Into<String>>(mut self, domains: impl IntoIterator<Item = D>) -> Self {
+        self.domains.extend(domains.into_iter().map(Into::into));
+        self
+    }
+
     /// Adds the condition that the asset does not match `other`.
     #[must_use]
     pub fn except(mut self, other: Filter) -> Self {
@@ -109,6 +122,7 @@ impl Filter {
             && one_of_types
             && self.addons.iter().all(|name| asset.has_addon(name))
             && self.refers(asset)
+            && self.harms(asset)
             && !self.except.iter().any(|other| other.matches(asset))
     }
 
@@ -128,6 +142,19 @@ impl Filter {
                 (true, None) => Box::new(snapshot.iter_prefix(&self.under)),
             };
         candidates.filter(|asset| self.matches(asset))
+    }
+
+    fn harms(&self, asset: &Asset) -> bool {
+        if self.domains.is_empty() {
+            return true;
+        }
+        match asset.addon::<ImpactedDomains>() {
+            Ok(Some(ImpactedDomains::Domains(named))) if !named.is_empty() => {
+                named.iter().any(|it| self.domains.contains(it))
+            }
+            // One that cannot be read may harm anything.
+            _ => true,
+        }
     }
 
     fn refers(&self, asset: &Asset) -> bool {
@@ -180,6 +207,26 @@ mod tests {
         for filter in broken {
             assert!(!filter.matches(&asset), "{filter:?}");
         }
+    }
+
+    #[test]
+    fn r33_asset_that_names_no_domain_can_harm_all() {
+        let asset = |domains: Option<ImpactedDomains>| {
+            let owner = Asset::builder(id("owner/eu")).payload(&Owner::new("search"));
+            let owner = owner.unwrap();
+            let owner = match domains {
+                Some(domains) => owner.addon(&domains).unwrap(),
+                None => owner,
+            };
+            owner.build().unwrap()
+        };
+        let eu = Filter::default().domains(["eu"]);
+        let named = |name: &str| asset(Some(ImpactedDomains::Domains(vec![name.into()])));
+        assert!(eu.matches(&named("eu")));
+        assert!(!eu.matches(&named("us")));
+        assert!(eu.matches(&asset(Some(ImpactedDomains::Global))));
+        assert!(eu.matches(&asset(Some(ImpactedDomains::Domains(Vec::new())))));
+        assert!(eu.matches(&asset(None)));
     }
 
     proptest! {

@@ -1,9 +1,16 @@
 //! The check of [`BlastRadiusLayer`](super::BlastRadiusLayer). It only declares claims; the enforcer's kernel counts them.
 
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
 use async_trait::async_trait;
 use plugin_sdk::{
     BoxError, Cause, Causes, CheckInfo, CheckName, CheckPlugin, CheckRequest, Claim, Verdict,
 };
+
+use prodspec_model::Digest;
 
 use crate::Scope;
 
@@ -13,17 +20,57 @@ use crate::Scope;
 pub struct BlastRadius {
     name: CheckName,
     scope: Scope,
-    at_most: u32,
+    most: Most,
+    /// The last count, until another incarnation is the newest.
+    counted: Arc<Mutex<Option<Counted>>>,
+}
+
+/// The number of assets in each part of a scope, in the incarnation with this digest.
+type Counted = (Digest, Arc<BTreeMap<String, u32>>);
+
+/// Maximum number of assets at once.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Most {
+    /// At most this many assets at once.
+    Assets(u32),
+    /// A share of the assets that are in intent, between 0 and 1. It allows at least one.
+    Share(f64),
+}
+
+impl From<u32> for Most {
+    fn from(assets: u32) -> Self {
+        Self::Assets(assets)
+    }
 }
 
 impl BlastRadius {
-    /// Makes a check named `name` that allows `at_most` assets at once in each part of `scope`.
-    pub fn new(name: &str, scope: Scope, at_most: u32) -> Self {
+    /// Makes a check named `name` that allows `most` assets at once in each part of `scope`.
+    pub fn new(name: &str, scope: Scope, most: impl Into<Most>) -> Self {
         Self {
             name: name.into(),
             scope,
-            at_most,
+            most: most.into(),
+            counted: Arc::default(),
         }
+    }
+
+    /// Maximum number of assets in one part of the scope. All assets of the newest incarnation count, whatever is pushed.
+    fn most(&self, part: &str, request: &CheckRequest) -> u32 {
+        let share = match self.most {
+            Most::Assets(most) => return most,
+            Most::Share(share) => share,
+        };
+        let reader = request.newest.bound_to();
+        let Some(incarnation) = reader.or_else(|| request.reader().bound_to()) else {
+            return 1;
+        };
+        let snapshot = incarnation.snapshot();
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = counted.take_if(|(digest, _)| *digest == snapshot.digest());
+        let count = known.map_or_else(|| Arc::new(self.scope.count(snapshot)), |(_, count)| count);
+        *counted = Some((snapshot.digest(), count.clone()));
+        let all = count.get(part).copied().unwrap_or_default();
+        ((f64::from(all) * share) as u32).max(1)
     }
 }
 
@@ -34,10 +81,14 @@ impl CheckPlugin for BlastRadius {
     }
 
     async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError> {
-        let keys = self.scope.keys(&self.name, &request)?;
-        Ok(keys
-            .into_iter()
-            .map(|key| Claim::AtMost(key, self.at_most))
+        let parts = self.scope.values(&request)?;
+        let claim = |part: &String| {
+            let key = Scope::key(&self.name, part);
+            Claim::AtMost(key, self.most(part, &request))
+        };
+        Ok(parts
+            .iter()
+            .map(claim)
             .fold(request.proceed(), Verdict::claim))
     }
 }

@@ -3,7 +3,7 @@
 use plugin_sdk::service::{Check, CheckLayer};
 use tower_layer::Layer;
 
-use super::BlastRadius;
+use super::{BlastRadius, Most};
 use crate::Scope;
 
 /// A layer that limits the assets within each part of a scope that are pushed and have not settled, across types, policy
@@ -23,9 +23,9 @@ use crate::Scope;
 pub struct BlastRadiusLayer(CheckLayer<BlastRadius>);
 
 impl BlastRadiusLayer {
-    /// Makes a layer with a check named `name` that allows `at_most` assets at once in each part of `scope`.
-    pub fn new(name: &str, scope: Scope, at_most: u32) -> Self {
-        Self(CheckLayer::new(BlastRadius::new(name, scope, at_most)))
+    /// Makes a layer with a check named `name` that allows `most` assets at once in each part of `scope`.
+    pub fn new(name: &str, scope: Scope, most: impl Into<Most>) -> Self {
+        Self(CheckLayer::new(BlastRadius::new(name, scope, most)))
     }
 }
 

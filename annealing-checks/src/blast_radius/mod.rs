@@ -3,5 +3,5 @@
 mod check;
 mod layer;
 
-pub use check::BlastRadius;
+pub use check::{BlastRadius, Most};
 pub use layer::BlastRadiusLayer;

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use plugin_sdk::{
-    Alert, BoxError, Causes, CheckInfo, CheckName, CheckPlugin, CheckRequest, Delay, Key, Recheck,
+    Alert, BoxError, Causes, CheckInfo, CheckName, CheckPlugin, CheckRequest, Delay, Recheck,
     SignalSource, Signals, Verdict,
 };
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ pub struct Monitoring {
     name: CheckName,
     causes: Causes,
     types: Types,
-    scope: Option<(Scope, String)>,
+    scopes: Vec<(Scope, String)>,
     watchdog: Option<String>,
     ttl: Duration,
     max_age: Duration,
@@ -52,15 +52,20 @@ pub struct Monitoring {
 impl Monitoring {
     /// Makes a check named `monitoring` that reads the alerts of `source`.
     pub fn new(source: impl SignalSource) -> Self {
+        Self::over(Arc::new(Cache::new(Box::new(source))))
+    }
+
+    /// Makes the check over answers that others share.
+    pub(crate) fn over(cache: Arc<Cache<dyn SignalSource, Signals>>) -> Self {
         Self {
             name: "monitoring".into(),
             causes: Causes::INTENT,
             types: Types::default(),
-            scope: None,
+            scopes: Vec::new(),
             watchdog: None,
             ttl: TTL,
             max_age: MAX_AGE,
-            cache: Arc::new(Cache::new(Box::new(source))),
+            cache,
         }
     }
 
@@ -87,10 +92,10 @@ impl Monitoring {
     }
 
     /// Limits alerts by scope: an alert with the label `label` delays only the assets that `scope` counts under the
-    /// label's value. An alert without this label delays all assets.
+    /// label's value. An alert without this label delays all assets. With several labels, all of an alert's have to fit.
     #[must_use]
     pub fn within(mut self, scope: Scope, label: &str) -> Self {
-        self.scope = Some((scope, label.into()));
+        self.scopes.push((scope, label.into()));
         self
     }
 
@@ -118,16 +123,16 @@ impl Monitoring {
         self
     }
 
-    /// Whether an alert delays the assets that count under `keys`.
-    fn concerns(&self, alert: &Alert, keys: &[Key]) -> bool {
+    /// Whether an alert delays the assets that the scopes count under `values`.
+    fn concerns(&self, alert: &Alert, values: &[Vec<String>]) -> bool {
         if self.watchdog.as_ref() == Some(&alert.name) {
             return false;
         }
-        let label = |(_, label): &(Scope, String)| alert.labels.get(label);
-        match self.scope.as_ref().and_then(label) {
-            Some(value) => keys.contains(&format!("{}/{value}", self.name).as_str().into()),
-            None => true,
-        }
+        let fits = |((_, label), values): (&(Scope, String), &Vec<String>)| {
+            let value = alert.labels.get(label);
+            value.is_none_or(|value| values.contains(value))
+        };
+        self.scopes.iter().zip(values).all(fits)
     }
 
     fn delay(&self, reason: String, evidence: Value) -> Delay {
@@ -147,10 +152,9 @@ impl CheckPlugin for Monitoring {
         if !self.types.apply(&request) {
             return Ok(Verdict::proceed(now));
         }
-        let keys = match &self.scope {
-            Some((scope, _)) => scope.keys(&self.name, &request)?,
-            None => Vec::new(),
-        };
+        let values = self.scopes.iter();
+        let values = values.map(|(scope, _)| scope.values(&request));
+        let values = values.collect::<Result<Vec<_>, _>>()?;
         let good = |answer: &Answer<Signals>| answer.passed(request.mono).unsigned_abs() < self.ttl;
         let call = self.cache.source.firing();
         let answer = self.cache.answer(&request, good, call).await;
@@ -162,7 +166,7 @@ impl CheckPlugin for Monitoring {
             }
         };
         let concerning = signals.firing.iter();
-        let concerning = concerning.filter(|alert| self.concerns(alert, &keys));
+        let concerning = concerning.filter(|alert| self.concerns(alert, &values));
         let (silenced, firing): (Vec<&Alert>, Vec<&Alert>) =
             concerning.partition(|alert| alert.silenced.is_some());
         let evidence = |firing: &[&Alert]| json!({"as_of": signals.as_of, "firing": firing, "silenced": silenced});

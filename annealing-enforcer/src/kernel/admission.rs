@@ -88,19 +88,13 @@ impl Kernel {
             return Err(Refusal::Aged);
         }
         let destroys = change.effects.destructive || it.turndown;
-        if !self.amounts_are_known(now, slot, verdict) {
+        if !self.has_read_policies(at) || !self.amounts_are_known(now, slot, verdict) {
             return Err(Refusal::Stale);
         }
         // R12: the approval is checked here, not in an optional layer.
         if destroys {
-            let digest = change.digest;
-            let Some(word) = self.people.approval(&asset, digest, now.wall) else {
-                return Err(Refusal::Held(format!(
-                    "the push is destructive; approve change {digest} of {asset} to let it through once"
-                )));
-            };
             // First, because a decision keeps only the first ones.
-            words.insert(0, Waiver::Approval(word.clone()));
+            words.splice(0..0, self.approved(now, &asset, change.digest)?);
         }
         // R9: claims come last, since nothing after this line refuses.
         if !self.planted(Bug::SkipClaim) {
@@ -111,6 +105,18 @@ impl Kernel {
         self.take(now, at, verdict);
         self.spend(now, at, words, out);
         Ok(())
+    }
+
+    /// R12: the approvals of a destructive push. It needs one and spends all, since each lets one push through.
+    fn approved(&self, now: Now, asset: &AssetId, change: Digest) -> Result<Vec<Waiver>, Refusal> {
+        let given = self.people.approvals(asset, change, now.wall).cloned();
+        let given: Vec<Waiver> = given.map(Waiver::Approval).collect();
+        if given.is_empty() {
+            return Err(Refusal::Held(format!(
+                "the push is destructive; approve change {change} of {asset} to let it through once"
+            )));
+        }
+        Ok(given)
     }
 
     /// R49: whether nothing of the asset's resource happens under another id.
@@ -218,7 +224,7 @@ impl Kernel {
         }
         let touched = |slot: SlotNo| {
             let id = self.table.id(slot)?;
-            let since = self.edges.touched_since(&id, it.edges_seen)?;
+            let since = self.edges.touched_since(&id, it.seen.edges)?;
             // The amount of a counted claim is compared with the use of all consumers now.
             let counted = || {
                 verdict

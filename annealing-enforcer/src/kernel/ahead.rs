@@ -72,26 +72,26 @@ impl Kernel {
     /// The checks of a push that does not exist: its asset is not pinned there yet.
     pub(crate) fn check_ahead(
         &self,
+        now: Now,
         target: Target,
-        change: Arc<Change>,
+        (change, cause): (Arc<Change>, Cause),
         observed: Observed,
-        cause: Cause,
     ) -> CheckCall {
         let slot = self.table.find(target.asset.id_str());
         let reached = slot.is_some_and(|slot| self.table.slot(slot).has(flag::REACHED));
         CheckCall {
             ahead: true,
-            ..self.check_call(target, change, observed, cause, reached)
+            ..self.check_call(now, target, (change, cause), observed, reached)
         }
     }
 
     /// The parameters of one run of the checks. `reached`: no edge of the asset is new to production.
     pub(super) fn check_call(
         &self,
+        now: Now,
         target: Target,
-        change: Arc<Change>,
+        (change, cause): (Arc<Change>, Cause),
         observed: Observed,
-        cause: Cause,
         reached: bool,
     ) -> CheckCall {
         let asset: &Asset = &target.asset;
@@ -100,6 +100,7 @@ impl Kernel {
             false => self.edges.brought(asset),
         };
         CheckCall {
+            approvals: self.approvals(now, &asset.id(), change.digest),
             change,
             observed,
             cause,

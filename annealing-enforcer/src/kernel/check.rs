@@ -12,13 +12,17 @@ use super::{
     Kernel,
     branch::Branch,
     event::{Call, Effects, Target},
-    state::{attempt::Phase, numbers::AttemptNo, slot::flag},
+    state::{
+        attempt::{Phase, Seen},
+        numbers::AttemptNo,
+        slot::flag,
+    },
 };
 use crate::bug::Bug;
 
 impl Kernel {
     pub(super) fn start_check(&mut self, now: Now, at: AttemptNo, out: &mut Effects) {
-        let edges_seen = self.edges.count();
+        let (edges, newest) = (self.edges.count(), self.table.latest().no());
         let Some(attempt) = self.attempts.at_mut(at) else {
             return;
         };
@@ -46,8 +50,12 @@ impl Kernel {
         attempt.phase = Phase::Checking;
         attempt.advance();
         (attempt.check_started, attempt.prolonged) = (now.mono, false);
-        attempt.edges_seen = edges_seen;
-        attempt.settles_seen = self.settle_waits.check_started();
+        let settles = self.settle_waits.check_started();
+        attempt.seen = Seen {
+            newest,
+            edges,
+            settles,
+        };
         self.schedule.set(
             now.mono + self.config.check_deadline,
             at,
@@ -61,7 +69,7 @@ impl Kernel {
             incarnation: attempt.incarnation.clone(),
         };
         let (observed, cause) = (attempt.observed.clone(), attempt.cause);
-        let call = self.check_call(target, change, observed, cause, reached);
+        let call = self.check_call(now, target, (change, cause), observed, reached);
         out.calls.push(Call::Check(call));
     }
 

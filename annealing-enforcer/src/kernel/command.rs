@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use control_plane_store::records::{Approval, Decision, Ended, Outcome, Override, Pause, Scope};
 use jiff::Timestamp;
-use plugin_sdk::{By, Cause, CheckName, Now};
+use plugin_sdk::{By, Cause, CheckName, Delay, Now};
 use prodspec_model::{AssetId, Digest, TypeName};
 
 use super::{
@@ -112,10 +112,13 @@ impl Kernel {
         by: By,
         out: &mut Effects,
     ) -> Result<(), Refused> {
-        let slot = self.has_change(&asset, change)?;
-        if !self.destroys(slot) {
+        let slot = match self.is_ahead(now, &asset, change, Delay::awaits_approval) {
+            true => self.known(&asset)?,
+            false => self.has_change(&asset, change)?,
+        };
+        if !self.destroys(slot) && !self.awaits_approval(now, slot, &asset, change) {
             return Err(format!(
-                "change {change} of `{asset}` destroys nothing; it needs no approval"
+                "change {change} of `{asset}` needs no approval: it destroys nothing, and no policy waits for one"
             ));
         }
         is_to_come(now, until)?;
@@ -141,11 +144,7 @@ impl Kernel {
         by: By,
         out: &mut Effects,
     ) -> Result<(), Refused> {
-        let is_ahead = {
-            let mut ahead = self.ahead.of(now.mono, &asset);
-            ahead.any(|push| push.change.digest == change)
-        };
-        let slot = match is_ahead {
+        let slot = match self.is_ahead(now, &asset, change, |_| true) {
             true => self.known(&asset)?,
             false => self.has_change(&asset, change)?,
         };
@@ -155,7 +154,13 @@ impl Kernel {
                  cannot be overridden"
             ));
         }
-        if !self.config.checks.contains(&check) {
+        // A part of a check, such as one policy of several, has a name of its own.
+        let is_part = |of: &CheckName| {
+            let part = check.as_str().strip_prefix(of.as_str());
+            part.is_some_and(|part| part.starts_with('/'))
+        };
+        let checks = &self.config.checks;
+        if !checks.contains(&check) && !checks.iter().any(is_part) {
             let names = self.config.checks.iter().map(ToString::to_string);
             return Err(format!(
                 "no check is named `{check}`; the checks are {}",
@@ -362,7 +367,7 @@ impl Kernel {
     }
 
     /// Triggers a diff of an asset at the command of an operator, whatever the asset waits for.
-    fn asked(&mut self, now: Now, slot: SlotNo) {
+    pub(super) fn asked(&mut self, now: Now, slot: SlotNo) {
         if let Some(it) = self.attempts.at_mut(self.table.slot(slot).attempt) {
             it.asleep = None;
         }

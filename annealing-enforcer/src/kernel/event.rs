@@ -6,8 +6,8 @@ use control_plane_store::records::{
     Approval, AssetRecord, Decision, Floor, Orphaned, Override, Owned, Pause,
 };
 use plugin_sdk::{
-    Cause, Change, Diff, GroupHead, Mono, Observation, Observed, Pin, Pushed, Run, Shared,
-    Standing, Usage, Verdict, observe, plugin,
+    Approved, Cause, Change, Diff, GroupHead, Mono, Observation, Observed, Pin, Pushed, Run,
+    Shared, Standing, Usage, Verdict, observe, plugin,
 };
 use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo, addons::Edge};
 
@@ -204,6 +204,8 @@ pub struct CheckCall {
     pub cause: Cause,
     /// Whether no push is due: a rollout asks before it moves the pin.
     pub ahead: bool,
+    /// The approvals of the change that count now.
+    pub approvals: Vec<Approved>,
     /// The edges that production may have in addition to those of the incarnation.
     pub edges: Arc<InProduction>,
     /// The newest incarnation; its edges count too.

@@ -68,7 +68,7 @@ impl Kernel {
         }
         let checks = self.attempts.iter();
         let checks = checks.filter(|it| matches!(it.phase, Phase::Checking));
-        let seen = checks.map(|it| (it.edges_seen, it.settles_seen));
+        let seen = checks.map(|it| (it.seen.edges, it.seen.settles));
         let oldest = |(edges, settles): (u64, u64), (e, s)| (edges.min(e), settles.min(s));
         let (edges, settles) = seen.fold((u64::MAX, u64::MAX), oldest);
         self.settle_waits.drop_before(settles);

@@ -25,6 +25,7 @@ mod ownership;
 mod permit;
 mod pin;
 mod pinned;
+mod policies;
 mod probe;
 mod prospect;
 mod publish;

@@ -115,7 +115,7 @@ impl Kernel {
 
     /// Whether an operator has approved the change of an asset and the approval is not spent.
     pub(crate) fn is_approved(&self, now: Now, asset: &AssetId, change: &Change) -> bool {
-        let word = self.people.approval(asset, change.digest, now.wall);
+        let word = self.people.approvals(asset, change.digest, now.wall).next();
         word.is_some()
     }
 

@@ -73,6 +73,7 @@ impl Kernel {
             }
         }
         self.table.index_added();
+        self.assets_without_slot_changed(now, &older, &unknown);
         for asset in unknown {
             self.followed.touch_id(asset.id_str());
             self.heads_have(now, &asset, out);

@@ -150,7 +150,7 @@ impl Kernel {
         let Some(it) = self.attempts.at(at) else {
             return;
         };
-        let (slot, settles_seen) = (it.slot, it.settles_seen);
+        let (slot, settles_seen) = (it.slot, it.seen.settles);
         self.report_waiting(slot, &delays);
         self.decide(now, slot, Outcome::Delayed(delays.clone()), out);
         let known = |delay: &Delay| match delay.recheck {

@@ -43,6 +43,7 @@ impl Kernel {
         self.mark(slot, out, |entry| {
             entry.set(flag::IN_SYNC | flag::REACHED | flag::THERE, true)
         });
+        self.end_approvals(now, slot, out);
         self.note_turned_down(slot);
         if pinned || pushed || !self.edges.is_empty() {
             let production = pinned.then(|| self.table.intent(slot)).flatten();

@@ -151,8 +151,8 @@ pub(super) fn check<R: Runtime>(kernel: &Kernel, calls: &Calls<R>, found: Differ
     } = found;
     let (runtime, events) = (calls.runtime.clone(), calls.events.clone());
     let (asset, changes) = (target.asset.id(), change.clone());
-    let call = kernel.check_ahead(target, change, observed, cause);
     let (now, limit) = (runtime.now(), kernel.check_deadline());
+    let call = kernel.check_ahead(now, target, (change, cause), observed);
     let checked = calls.checked(now, call);
     calls.runtime.spawn_call(Box::pin(async move {
         let answer = timeout_at(&runtime, now.mono + limit, checked).await;

@@ -12,8 +12,8 @@ use control_plane_runtime::{Runtime, catch_panic, catch_panic_in};
 use control_plane_store::limit;
 use futures::future::{AbortHandle, Abortable, BoxFuture};
 use plugin_sdk::{
-    AssetIntent, AssetPlugin, Blobs, CheckRequest, Diff, DiffRequest, FencingToken, Mono, Now,
-    PushRequest, Pushed, Run, Verdict, plugin,
+    AssetIntent, AssetPlugin, Blobs, CheckRequest, Diff, DiffRequest, FencingToken,
+    IncarnationReader, Mono, Now, PushRequest, Pushed, Run, Verdict, plugin,
     service::{Checks, Stack},
 };
 use prodspec_model::{Asset, Incarnation, PartitionId};
@@ -204,6 +204,7 @@ impl<R: Runtime> Calls<R> {
         now: Now,
         check: CheckCall,
     ) -> impl Future<Output = Result<Verdict, String>> + Send + use<R> {
+        let newest = IncarnationReader::new(check.latest.clone()).with_blobs(self.contents.clone());
         let view = View {
             kernel: self.events.clone(),
             at: check.target.incarnation.clone(),
@@ -216,6 +217,8 @@ impl<R: Runtime> Calls<R> {
         let request = CheckRequest::new(intent, check.change, check.observed, now)
             .cause(check.cause)
             .ahead(check.ahead)
+            .approvals(check.approvals)
+            .newest(newest)
             .view(Arc::new(view));
         let checks = self.checks.clone();
         async move {

@@ -6,18 +6,14 @@ use control_plane_runtime::Runtime;
 use control_plane_store::{Store, Write, incarnations::Incarnations};
 use futures::channel::mpsc;
 use plugin_sdk::{
-    Actuator, AssetTypes, Health, HealthRequest, SelectRequest, Selection,
+    Actuator, AssetTypes, Health, HealthRequest, SelectRequest, Selection, Sources,
     service::{AllTargets, HealthLayer, Healthy, Stack, StackService, stack},
 };
 use prodspec_model::PartitionId;
 use tower_layer::Layer as _;
 
 use super::{Attached, Handle, handle::Trouble};
-use crate::{
-    config::Config,
-    health::policies::{Policies, Sources},
-    policy,
-};
+use crate::{config::Config, health::policies::Policies, policy};
 
 /// The strategist of one partition: rolls out its policy groups. One value serves all ownerships of the partition,
 /// one after the other.
@@ -133,7 +129,7 @@ impl<R: Runtime> StrategistBuilder<R> {
 
     /// Finishes the strategist, ready to be attached to an ownership.
     pub fn build(self) -> Arc<Strategist<R>> {
-        let policies = HealthLayer::new(Policies::over(self.sources));
+        let policies = HealthLayer::new(Policies::over(&self.sources));
         Arc::new(Strategist {
             health: (self.health)(policies),
             ..self.strategist

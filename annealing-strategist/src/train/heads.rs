@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use prodspec_model::{
     Asset, AssetId, Change, Incarnation, IncarnationId, Message, Snapshot, addons::Turndown,
-    train::Train,
+    snapshot::OfType, train::Train,
 };
 
 use super::record::{TrainRecord, Version};
-use crate::{group::policy_of, of_type::OfType};
+use crate::group::policy_of;
 
 /// The trains of heads in intent.
 #[derive(Debug, Clone)]
@@ -21,7 +21,7 @@ pub(crate) struct Carried {
 impl Default for Carried {
     fn default() -> Self {
         Self {
-            trains: OfType::new(Train::TYPE, of_heads),
+            trains: OfType::new(&[Train::TYPE], of_heads),
             policies: BTreeSet::new(),
         }
     }

@@ -7,6 +7,7 @@ mod bridges;
 mod budget;
 mod builder;
 mod by_edits;
+mod check_policies;
 mod checks_first;
 mod declared;
 mod edits;

@@ -18,9 +18,12 @@ use futures::{
     stream::{BoxStream, StreamExt},
 };
 use prodspec_model::{
-    Digest, Revision, SourceName,
+    Digest, Revision, SourceName, TypeName,
     addons::{DependsOn, Edge, Need},
-    policy::HealthPolicy,
+    policy::{
+        AlertPolicy, ApprovalPolicy, BlastRadiusPolicy, CalendarPolicy, FreezePolicy, HealthPolicy,
+        OverloadPolicy, RatePolicy,
+    },
     rollout::RolloutPolicy,
 };
 use serde::{Deserialize, Serialize};
@@ -59,6 +62,9 @@ struct Manifest {
     policies: BTreeMap<String, RolloutPolicy>,
     #[serde(default)]
     health: BTreeMap<String, HealthPolicy>,
+    /// Policies that are checks, each with the last part of its type name in the field `type`.
+    #[serde(default)]
+    checks: BTreeMap<String, serde_json::Value>,
 }
 
 #[derive(Deserialize)]
@@ -84,6 +90,13 @@ impl Generator for Model {
             .makes::<Group>()
             .makes::<RolloutPolicy>()
             .makes::<HealthPolicy>()
+            .makes::<AlertPolicy>()
+            .makes::<ApprovalPolicy>()
+            .makes::<BlastRadiusPolicy>()
+            .makes::<CalendarPolicy>()
+            .makes::<FreezePolicy>()
+            .makes::<OverloadPolicy>()
+            .makes::<RatePolicy>()
     }
 
     fn generate(&self, input: &Input<'_>, out: &mut Drafts) -> Result<(), Problems> {
@@ -106,6 +119,13 @@ impl Generator for Model {
             }
             for (name, policy) in manifest.health {
                 let asset = Asset::builder(AssetId::new(&name)?).payload(&policy)?;
+                out.asset(asset, document.provenance())?;
+            }
+            for (name, mut policy) in manifest.checks {
+                let of = policy.as_object_mut().and_then(|it| it.remove("type"));
+                let of = of.as_ref().and_then(|it| it.as_str()).unwrap_or_default();
+                let of = TypeName::new(&format!("prodspec.v1.{of}"))?;
+                let asset = Asset::builder(AssetId::new(&name)?).payload_value(of, &policy)?;
                 out.asset(asset, document.provenance())?;
             }
         }

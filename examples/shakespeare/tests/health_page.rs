@@ -2,7 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use control_plane::{
-    model::Snapshot, prelude::*, sdk::AssetTypes, strategist::health::policies::Sources,
+    model::Snapshot,
+    prelude::*,
+    sdk::{AssetTypes, Sources},
+    strategist::health::policies::valid,
 };
 use plugins_prometheus::{Alertmanager, Prometheus, Server};
 
@@ -24,7 +27,8 @@ fn the_policy_of_the_page_would_be_sealed() {
     let snapshot = Snapshot::empty().edit(IncarnationNo(1), vec![asset.clone()], &[]);
     let types = AssetTypes::default();
     let mut problems = Problems::none();
-    sources.valid(
+    valid(
+        &sources,
         &policy,
         &AssetView::new(&asset, &snapshot, &types),
         &mut problems,

@@ -31,11 +31,19 @@ pub struct Delay {
 /// the edit or the command that ends the wait.
 pub const DEAD_END: &str = "dead_end";
 
+/// The field of [`Delay::evidence`] that marks a wait for approvals of the change. Its value is the number of people who are missing.
+pub const AWAITS_APPROVAL: &str = "awaits_approval";
+
 impl Delay {
     /// The edit or command that ends this wait, if it is a dead end. `None`: a push of some asset at its present pin
     /// may end it. See [`DEAD_END`].
     pub fn dead_end(&self) -> Option<&str> {
         self.evidence.get(DEAD_END)?.as_str()
+    }
+
+    /// Whether approvals of the change end this wait. See [`AWAITS_APPROVAL`].
+    pub fn awaits_approval(&self) -> bool {
+        self.evidence.get(AWAITS_APPROVAL).is_some()
     }
 
     /// Makes a delay without evidence. The check's name is stamped later, by the layer of the check.
@@ -98,8 +106,8 @@ pub(crate) fn join_delays(mut delays: Vec<Delay>, others: Vec<Delay>) -> Vec<Del
     delays
 }
 
-/// Stamps `name` on each delay, except delays whose name is registered in `stack`. If a delay had another name that is
-/// neither `name` nor `own`, that name is put before the reason.
+/// Stamps `name` on each delay, except delays whose name is registered in `stack`. A name that begins with `own` and a slash names a
+/// part of the check, and stays. Any other name that a delay had is put before the reason.
 pub(crate) fn stamp_delays(
     delays: &mut [Delay],
     name: &CheckName,
@@ -108,6 +116,10 @@ pub(crate) fn stamp_delays(
 ) {
     let registered = |name: &CheckName| stack.is_some() && name.stack() == stack;
     for delay in delays.iter_mut().filter(|delay| !registered(&delay.check)) {
+        if let Some(part) = name.part(own, &delay.check) {
+            delay.check = part;
+            continue;
+        }
         let written = std::mem::replace(&mut delay.check, name.clone());
         if written != *name && written != *own && !written.as_str().is_empty() {
             delay.reason = format!("{written}: {}", delay.reason);

@@ -55,6 +55,16 @@ impl CheckName {
         }
     }
 
+    /// The name of a part of this registered check, if `written` is `own`, a slash and a text.
+    pub(crate) fn part(&self, own: &Self, written: &Self) -> Option<Self> {
+        self.stack?;
+        let part = written.text.strip_prefix(&*own.text)?;
+        part.starts_with('/').then(|| Self {
+            text: format!("{}{part}", self.text).into(),
+            stack: self.stack,
+        })
+    }
+
     /// The stack in which the name is registered. `None`: it is not registered.
     pub(crate) fn stack(&self) -> Option<StackId> {
         self.stack

@@ -3,7 +3,7 @@
 
 use std::{cell::RefCell, sync::Arc};
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, try_join};
 
 use super::{
     Proceed,
@@ -113,6 +113,16 @@ impl Checks {
         }
     }
 
+    /// The checks of both stacks, which run at the same time. Their names must differ too.
+    #[must_use]
+    pub fn beside(self, other: Self) -> Self {
+        let mut names: Vec<_> = self.names.iter().chain(&*other.names).cloned().collect();
+        names.sort();
+        let stack = Arc::new(Both(self.stack, other.stack));
+        let names = names.into();
+        Self { stack, names }
+    }
+
     /// Runs every check and returns the joined verdict.
     pub fn call(&self, request: CheckRequest) -> BoxFuture<'static, Result<Verdict, BoxError>> {
         self.stack.call(request)
@@ -131,6 +141,22 @@ impl std::fmt::Debug for Checks {
         f.debug_struct("Checks")
             .field("names", &self.names)
             .finish_non_exhaustive()
+    }
+}
+
+/// Two stacks. Each answers alone: if one fails, both count as failed.
+struct Both(
+    Arc<dyn Call<CheckRequest, Verdict>>,
+    Arc<dyn Call<CheckRequest, Verdict>>,
+);
+
+impl Call<CheckRequest, Verdict> for Both {
+    fn call(&self, request: CheckRequest) -> BoxFuture<'static, Result<Verdict, BoxError>> {
+        let both = try_join(self.0.call(request.clone()), self.1.call(request));
+        Box::pin(async move {
+            let (one, other) = both.await?;
+            Ok(one.join(other))
+        })
     }
 }
 

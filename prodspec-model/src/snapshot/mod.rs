@@ -16,6 +16,7 @@ mod edit;
 mod forward;
 mod load;
 mod node;
+mod of_type;
 mod pack;
 mod rewrite;
 mod table;
@@ -25,6 +26,7 @@ mod write;
 use std::sync::Arc;
 
 pub use load::{LoadError, Root};
+pub use of_type::OfType;
 pub use pack::{DamagedPack, Location, Pack};
 
 use crate::{

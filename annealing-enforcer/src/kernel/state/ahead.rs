@@ -56,6 +56,11 @@ impl Ahead {
         pushes.insert((asset.digest(), cause), push);
     }
 
+    /// Forgets all verdicts.
+    pub(in crate::kernel) fn clear(&mut self) {
+        self.0.clear();
+    }
+
     /// Forgets the verdicts that count no more.
     pub(in crate::kernel) fn expire(&mut self, now: Mono) {
         self.0.retain(|_, pushes| {

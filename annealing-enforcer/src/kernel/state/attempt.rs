@@ -17,6 +17,17 @@ use crate::kernel::clock::wall_at;
 /// The bit in [`Attempt::told`] for an asset that does not converge.
 pub(in crate::kernel) const NOT_CONVERGING: u8 = 32;
 
+/// The state of the kernel when a check started.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::kernel) struct Seen {
+    /// The newest incarnation, whose policies the check reads.
+    pub(in crate::kernel) newest: IncarnationNo,
+    /// The count of new edges.
+    pub(in crate::kernel) edges: u64,
+    /// The count of assets found in sync.
+    pub(in crate::kernel) settles: u64,
+}
+
 /// The state of an asset that is not idle.
 #[derive(Debug, Clone)]
 pub(in crate::kernel) struct Attempt {
@@ -43,9 +54,7 @@ pub(in crate::kernel) struct Attempt {
     pub(in crate::kernel) seq: u32,
     pub(in crate::kernel) diff_started: Mono,
     pub(in crate::kernel) check_started: Mono,
-    /// The kernel's counts of new edges and of assets found in sync, when the check started.
-    pub(in crate::kernel) edges_seen: u64,
-    pub(in crate::kernel) settles_seen: u64,
+    pub(in crate::kernel) seen: Seen,
     pub(in crate::kernel) change: Option<Arc<Change>>,
     pub(in crate::kernel) observed: Observed,
     pub(in crate::kernel) turndown: bool,
@@ -218,8 +227,7 @@ impl Attempt {
             seq: 0,
             diff_started: Mono(0),
             check_started: Mono(0),
-            edges_seen: 0,
-            settles_seen: 0,
+            seen: Seen::default(),
             change: None,
             observed: Observed::default(),
             turndown: false,

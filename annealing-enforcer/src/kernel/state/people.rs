@@ -158,7 +158,8 @@ impl Waiver {
 #[derive(Debug, Default)]
 pub(in crate::kernel) struct People {
     pauses: BTreeMap<Scope, Pause>,
-    approvals: BTreeMap<(AssetId, Digest), Approval>,
+    /// By the person too: each approves for themselves.
+    approvals: BTreeMap<(AssetId, Digest, String), Approval>,
     overrides: BTreeMap<(AssetId, Digest, CheckName), Override>,
 }
 
@@ -197,10 +198,7 @@ impl People {
     pub(in crate::kernel) fn heed(&mut self, word: Waiver) -> Option<Waiver> {
         let newer = word.clone();
         let mut older = match word {
-            Waiver::Approval(word) => {
-                let key = (word.asset.clone(), word.change);
-                Waiver::Approval(self.approvals.insert(key, word)?)
-            }
+            Waiver::Approval(word) => Waiver::Approval(self.approvals.insert(key_of(&word), word)?),
             Waiver::Override(word) => {
                 let key = (word.asset.clone(), word.change, word.check.clone());
                 Waiver::Override(self.overrides.insert(key, word)?)
@@ -215,10 +213,11 @@ impl People {
     pub(in crate::kernel) fn take_back(&mut self, mut word: Waiver) -> Waiver {
         word.mark(None);
         let newer = match &word {
-            Waiver::Approval(own) => {
-                let key = (own.asset.clone(), own.change);
-                self.approvals.get(&key).cloned().map(Waiver::Approval)
-            }
+            Waiver::Approval(own) => self
+                .approvals
+                .get(&key_of(own))
+                .cloned()
+                .map(Waiver::Approval),
             Waiver::Override(own) => {
                 let key = (own.asset.clone(), own.change, own.check.clone());
                 self.overrides.get(&key).cloned().map(Waiver::Override)
@@ -252,13 +251,8 @@ impl People {
                 pauses.push(free.insert(moved).clone());
             }
         }
+        let mut words = self.end_approvals(from, ended);
         let ended = Some(ended.clone());
-        let approvals = self.approvals.extract_if(.., |(of, _), _| of == from);
-        let approvals = approvals.map(|(_, word)| {
-            let replaced = ended.clone();
-            Waiver::Approval(Approval { replaced, ..word })
-        });
-        let mut words: Vec<Waiver> = approvals.collect();
         let overrides = self.overrides.extract_if(.., |(of, ..), _| of == from);
         words.extend(overrides.map(|(_, word)| {
             let replaced = ended.clone();
@@ -298,15 +292,36 @@ impl People {
         self.pauses.keys().map(ToString::to_string).collect()
     }
 
-    /// Returns the approval of a change, if one is in force.
-    pub(in crate::kernel) fn approval(
+    /// Returns the approvals of a change that are in force, one for each person.
+    pub(in crate::kernel) fn approvals(
         &self,
         asset: &AssetId,
         change: Digest,
         now: Timestamp,
-    ) -> Option<&Approval> {
-        let word = self.approvals.get(&(asset.clone(), change))?;
-        word.holds(now).then_some(word)
+    ) -> impl Iterator<Item = &Approval> {
+        let first = (asset.clone(), change, String::new());
+        let all = self.approvals.range(first..).map(|(_, word)| word);
+        let ours = all.take_while(move |word| word.asset == *asset && word.change == change);
+        ours.filter(move |word| word.holds(now))
+    }
+
+    /// Whether there is no approval at all.
+    pub(in crate::kernel) fn has_no_approval(&self) -> bool {
+        self.approvals.is_empty()
+    }
+
+    /// Ends all approvals of an asset. Returns the records that changed.
+    pub(in crate::kernel) fn end_approvals(
+        &mut self,
+        asset: &AssetId,
+        ended: &Ended,
+    ) -> Vec<Waiver> {
+        let ours = self.approvals.extract_if(.., |(of, ..), _| of == asset);
+        let ended = ours.map(|(_, word)| {
+            let replaced = Some(ended.clone());
+            Waiver::Approval(Approval { replaced, ..word })
+        });
+        ended.collect()
     }
 
     /// Returns the override of a check for a change, if one is in force.
@@ -328,7 +343,7 @@ impl People {
     pub(in crate::kernel) fn spend(&mut self, word: &Waiver) {
         match word {
             Waiver::Approval(word) => {
-                self.approvals.remove(&(word.asset.clone(), word.change));
+                self.approvals.remove(&key_of(word));
             }
             Waiver::Override(word) => {
                 let key = (word.asset.clone(), word.change, word.check.clone());
@@ -362,4 +377,9 @@ impl People {
             overrides: overrides.cloned().collect(),
         }
     }
+}
+
+/// The key of an approval.
+fn key_of(word: &Approval) -> (AssetId, Digest, String) {
+    (word.asset.clone(), word.change, word.by.who.clone())
 }

@@ -29,6 +29,8 @@ pub(in crate::kernel) struct Table {
     /// The types that have a plugin. Assets of other types are modelled only and are not enforced.
     types: Vec<TypeName>,
     pub(super) latest: Incarnation,
+    /// The last incarnation in which a policy that is a check changed.
+    policies_since: IncarnationNo,
     /// The pins by place. Place 0 stands for the newest incarnation and is empty.
     pub(super) pins: Vec<Option<PinEntry>>,
     /// The place of each pin that is not the default of a group.
@@ -60,6 +62,7 @@ impl Table {
             types,
             index: Index::default(),
             latest,
+            policies_since: IncarnationNo::default(),
             pins: vec![None],
             places: BTreeMap::new(),
             idle: BTreeSet::new(),
@@ -110,6 +113,15 @@ impl Table {
     /// Makes `newer` the newest incarnation. The caller updates the locations in the slots.
     pub(in crate::kernel) fn set_latest(&mut self, newer: Incarnation) {
         self.latest = newer;
+    }
+
+    pub(in crate::kernel) fn policies_since(&self) -> IncarnationNo {
+        self.policies_since
+    }
+
+    /// Notes that policies that are checks changed in the newest incarnation.
+    pub(in crate::kernel) fn policies_changed(&mut self) {
+        self.policies_since = self.latest.no();
     }
 
     pub(in crate::kernel) fn find(&self, id: &str) -> Option<SlotNo> {

@@ -28,6 +28,7 @@ mod neighbours;
 mod pins;
 #[cfg(feature = "planted-bugs")]
 mod planted;
+mod policies;
 mod pushes;
 mod reports;
 mod restarts;

@@ -10,7 +10,7 @@ use futures::executor::block_on;
 use jiff::{Timestamp, ToSpan};
 use plugin_sdk::{
     BoxError, Expression, Health, HealthRequest, HealthValidator, Judgement, MetricQuery,
-    MetricReading, MetricSource, Problem, Series, Watched,
+    MetricReading, MetricSource, Problem, Series, Sources, Watched,
     testing::{self, NOW, watched},
 };
 use prodspec_model::{
@@ -19,10 +19,7 @@ use prodspec_model::{
 };
 
 use super::{Rule, history::History, row::Value::Number};
-use crate::health::{
-    policies::{Policies, Sources},
-    statistics::uniform,
-};
+use crate::health::{policies::Policies, statistics::uniform};
 
 /// The value of a quantity of a unit in the window that ends then.
 type Value = dyn Fn(&str, &str, Timestamp) -> Option<f64> + Send + Sync;
@@ -118,7 +115,7 @@ fn verdict(policies: &Policies, request: HealthRequest) -> Health {
 }
 
 fn policies(server: &Server) -> Policies {
-    Policies::over(Sources::default().metrics("prometheus", server.clone()))
+    Policies::over(&Sources::default().metrics("prometheus", server.clone()))
 }
 
 /// The finding of the comparison.

@@ -7,9 +7,7 @@ use std::{
 
 use futures::lock::Mutex;
 use jiff::Timestamp;
-use plugin_sdk::{
-    BoxError, Expression, MetricQuery, MetricReading, MetricSource, Problem, Series, Windows,
-};
+use plugin_sdk::{BoxError, Expression, MetricQuery, MetricReading, MetricSource, Series, Windows};
 
 /// Maximum number of answers to an expression that are kept: of the newest windows, and of those before live rollouts began.
 const KEPT: usize = 8;
@@ -35,11 +33,6 @@ impl Readings {
             source: Box::new(source),
             kept: Mutex::default(),
         }
-    }
-
-    /// Checks that the source can evaluate the expression.
-    pub(in crate::health) fn accepts(&self, expression: &Expression) -> Result<(), Problem> {
-        self.source.accepts(expression)
     }
 
     /// The answer to a query. It is read once; a source that fails is read again at the next look.

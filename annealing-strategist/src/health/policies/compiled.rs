@@ -23,10 +23,7 @@ use crate::health::{
 #[cfg(feature = "statistics")]
 use prodspec_model::policy::Worse;
 
-use super::{
-    Sources,
-    sources::{Firing, named},
-};
+use super::sources::{Firing, Readers};
 use crate::health::{
     Bound,
     alerts::Alerts,
@@ -53,13 +50,13 @@ impl Compiled {
     pub(super) fn new(
         id: &AssetId,
         (policy, digest): (HealthPolicy, Digest),
-        sources: &Sources,
+        sources: &Readers,
     ) -> Result<Self, String> {
         let mut rules = Vec::new();
         #[cfg(feature = "statistics")]
         let mut compared = Vec::new();
         for rule in &policy.rules {
-            let readings = named(&sources.metrics, policy.source.as_deref(), "metrics")?;
+            let readings = sources.metrics(policy.source.as_deref())?;
             #[cfg(feature = "statistics")]
             if let Some(worse) = rule.worse {
                 let at = (id, digest);
@@ -76,7 +73,7 @@ impl Compiled {
             }
         }
         let alerts = policy.alerts.as_ref().map(|alerts| {
-            let firing = named(&sources.signals, alerts.source.as_deref(), "alerts")?;
+            let firing = sources.signals(alerts.source.as_deref())?;
             let mut judge = Alerts::new(firing.source.clone()).named(&format!("{id}/alerts"));
             if let Some(label) = &alerts.domain {
                 judge = judge.per_domain(label);

@@ -1,16 +1,5 @@
 //! Health by policies that are intent: assets with the payload [`HealthPolicy`](prodspec_model::policy::HealthPolicy).
 //!
-//! ```
-//! use annealing_strategist::health::policies::Sources;
-//! # use plugin_sdk::{MetricSource, SignalSource};
-//!
-//! # fn sources(prometheus: impl MetricSource, alertmanager: impl SignalSource) -> Sources {
-//! Sources::default()
-//!     .metrics("prometheus", prometheus)
-//!     .signals("alertmanager", alertmanager)
-//! # }
-//! ```
-//!
 //! The rules:
 //! - A look reads the newest text of each policy, whatever incarnation is rolled out. A policy that is edited judges the same windows
 //!   by its new text.
@@ -20,14 +9,14 @@
 //! - A *critical* rule must be healthy. An *optional* one must not be unhealthy. A *muted* one is shown.
 //! - A source that fails makes the rules that need it unknown.
 //! - All policies share one reading of each expression and window, and one of alerts in 5 s.
-//! - [`Sources::valid`] refuses, before the seal, a policy that can pass without data, or that names an unknown source, label or field.
+//! - [`valid`] refuses, before the seal, a policy that can pass without data, or that names an unknown source, label or field.
 
 mod compiled;
 mod sources;
 mod valid;
 mod validator;
 
-pub use sources::Sources;
+pub use valid::valid;
 pub use validator::Policies;
 
 #[cfg(test)]

@@ -1,21 +1,21 @@
-//! The sources of metrics and alerts that policies name.
+//! The sources that policies name, each read once for all policies.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use futures::lock::Mutex;
 use jiff::{SignedDuration, Timestamp};
-use plugin_sdk::{BoxError, MetricSource, SignalSource, Signals, with_causes};
+use plugin_sdk::{BoxError, SignalSource, Signals, Sources, with_causes};
 
 use super::super::expression::Readings;
 
 /// Time for which alerts are not read again.
 const KEPT: SignedDuration = SignedDuration::from_secs(5);
 
-/// Sources of metrics and of alerts, by the names that policies use.
-#[derive(Clone, Default)]
-pub struct Sources {
-    pub(super) metrics: BTreeMap<Arc<str>, Arc<Readings>>,
-    pub(super) signals: BTreeMap<Arc<str>, Arc<Firing>>,
+/// The last answers of all sources, by their names.
+pub(super) struct Readers {
+    sources: Sources,
+    metrics: BTreeMap<Arc<str>, Arc<Readings>>,
+    signals: BTreeMap<Arc<str>, Arc<Firing>>,
 }
 
 /// A source of alerts, and its last answer.
@@ -27,49 +27,40 @@ pub(super) struct Firing {
 /// The alerts, or the reason why they could not be read.
 type Answer = Result<Arc<Signals>, Arc<str>>;
 
-impl Sources {
-    /// Adds a source of metrics. A second one with the same name takes the place of the first.
-    #[must_use]
-    pub fn metrics(mut self, name: &str, source: impl MetricSource) -> Self {
-        let readings = Arc::new(Readings::of(source));
-        self.metrics.insert(name.into(), readings);
-        self
-    }
-
-    /// Adds a source of alerts. A second one with the same name takes the place of the first.
-    #[must_use]
-    pub fn signals(mut self, name: &str, source: impl SignalSource) -> Self {
-        let firing = Firing {
-            source: Arc::new(source),
+impl Readers {
+    pub(super) fn of(sources: &Sources) -> Self {
+        let metrics = sources.all_metrics();
+        let readings = |source: &Arc<_>| Arc::new(Readings::of(Arc::clone(source)));
+        let metrics = metrics.map(|(name, source)| (name.clone(), readings(source)));
+        let firing = |source: &Arc<dyn SignalSource>| Firing {
+            source: source.clone(),
             last: Mutex::default(),
         };
-        self.signals.insert(name.into(), Arc::new(firing));
-        self
-    }
-}
-
-/// The source with a name, or the only one.
-///
-/// # Errors
-/// The reason why there is none. `kind` is the kind of source.
-pub(super) fn named<'a, T>(
-    all: &'a BTreeMap<Arc<str>, Arc<T>>,
-    name: Option<&str>,
-    kind: &str,
-) -> Result<&'a Arc<T>, String> {
-    let list = || match all.is_empty() {
-        true => "there is none: give one to the builder of the control plane".to_owned(),
-        false => {
-            let names: Vec<&str> = all.keys().map(|name| &**name).collect();
-            format!("there are: {}", names.join(", "))
+        let signals = sources.all_signals();
+        let signals = signals.map(|(name, source)| (name.clone(), Arc::new(firing(source))));
+        Self {
+            metrics: metrics.collect(),
+            signals: signals.collect(),
+            sources: sources.clone(),
         }
-    };
-    match (name, all.len()) {
-        (Some(name), _) => all
-            .get(name)
-            .ok_or_else(|| format!("no source of {kind} is named `{name}`; {}", list())),
-        (None, 1) => all.values().next().ok_or_else(list),
-        (None, _) => Err(format!("name a source of {kind}; {}", list())),
+    }
+
+    /// The source of metrics with a name, or the only one.
+    ///
+    /// # Errors
+    /// The reason why there is none.
+    pub(super) fn metrics(&self, name: Option<&str>) -> Result<&Arc<Readings>, String> {
+        let (name, _) = self.sources.metric(name)?;
+        Ok(&self.metrics[name])
+    }
+
+    /// The source of alerts with a name, or the only one.
+    ///
+    /// # Errors
+    /// The reason why there is none.
+    pub(super) fn signals(&self, name: Option<&str>) -> Result<&Arc<Firing>, String> {
+        let (name, _) = self.sources.signal(name)?;
+        Ok(&self.signals[name])
     }
 }
 
@@ -90,14 +81,5 @@ impl Firing {
             }
         };
         answer.map_err(|why| (*why).into())
-    }
-}
-
-impl fmt::Debug for Sources {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sources")
-            .field("metrics", &self.metrics.keys())
-            .field("signals", &self.signals.keys())
-            .finish()
     }
 }

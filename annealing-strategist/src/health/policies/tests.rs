@@ -14,7 +14,7 @@ use jiff::{Timestamp, ToSpan};
 use plugin_sdk::{
     Alert, AssetTypes, AssetView, BoxError, Expression, Health, HealthRequest, HealthValidator,
     Judgement, MetricQuery, MetricReading, MetricSource, Problem, Problems, Series, SignalSource,
-    Signals,
+    Signals, Sources,
     testing::{self, NOW, watched},
 };
 use prodspec_model::{
@@ -23,7 +23,7 @@ use prodspec_model::{
     policy::{Alerts, Count, Counter, HealthPolicy, HealthRule, Worse},
 };
 
-use super::{Policies, Sources};
+use super::{Policies, valid};
 use crate::health::expression::replay;
 
 /// The value of each expression, in each cluster.
@@ -52,7 +52,7 @@ impl Server {
 
     fn policies(&self) -> Policies {
         let sources = Sources::default().metrics("prometheus", self.clone());
-        Policies::over(sources.signals("alertmanager", self.clone()))
+        Policies::over(&sources.signals("alertmanager", self.clone()))
     }
 }
 
@@ -337,7 +337,7 @@ fn refused(policy: &HealthPolicy) -> Vec<(String, String)> {
     let snapshot = snapshot.bound_to().unwrap().snapshot().clone();
     let mut problems = Problems::none();
     let view = AssetView::new(&asset, &snapshot, &types);
-    sources.valid(policy, &view, &mut problems);
+    valid(&sources, policy, &view, &mut problems);
     let wrong = problems
         .iter()
         .map(|it| (it.field.to_string(), it.message.clone()));

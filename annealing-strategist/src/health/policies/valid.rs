@@ -2,116 +2,115 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use plugin_sdk::{AssetView, Problems};
+use plugin_sdk::{AssetView, Problems, Sources};
 use prodspec_model::policy::{Counter, HealthPolicy, HealthRule, Threshold, Unit, Worse};
 
-use super::{
-    Sources,
-    compiled::{expressions, measured},
-    sources::named,
-};
+use super::compiled::{expressions, measured};
 
 /// The shortest window: shorter ones have no two samples.
 const SHORTEST: Duration = Duration::from_secs(10);
 /// The longest window, and the longest warm-up.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
-impl Sources {
-    /// Checks that a health policy can judge with these sources, and cannot pass without data.
-    ///
-    /// ```
-    /// use annealing_strategist::health::policies::Sources;
-    /// use plugin_sdk::AssetType;
-    /// use prodspec_model::policy::HealthPolicy;
-    ///
-    /// let sources = Sources::default();
-    /// let policies = AssetType::<HealthPolicy>::new().modelled_only();
-    /// let policies = policies.valid(move |policy, view, problems| sources.valid(policy, view, problems));
-    /// # let _ = policies;
-    /// ```
-    pub fn valid(&self, policy: &HealthPolicy, view: &AssetView<'_>, problems: &mut Problems) {
-        for (field, message) in self.wrong(policy) {
-            problems.push(view.problem(message).field(format!("payload.{field}")));
-        }
-        for (at, rule) in policy.rules.iter().enumerate() {
-            if let Some(why) = unborn(rule) {
-                let field = format!("payload.rules[{at}].expression");
-                problems.push(view.problem(why).field(field).warning());
-            }
+/// Checks that a health policy can judge with these sources, and cannot pass without data.
+///
+/// ```
+/// use annealing_strategist::health::policies;
+/// use plugin_sdk::{AssetType, Sources};
+/// use prodspec_model::policy::HealthPolicy;
+///
+/// let sources = Sources::default();
+/// let types = AssetType::<HealthPolicy>::new().modelled_only();
+/// let types = types.valid(move |policy, view, problems| policies::valid(&sources, policy, view, problems));
+/// # let _ = types;
+/// ```
+pub fn valid(
+    sources: &Sources,
+    policy: &HealthPolicy,
+    view: &AssetView<'_>,
+    problems: &mut Problems,
+) {
+    for (field, message) in wrong(sources, policy) {
+        problems.push(view.problem(message).field(format!("payload.{field}")));
+    }
+    for (at, rule) in policy.rules.iter().enumerate() {
+        if let Some(why) = unborn(rule) {
+            let field = format!("payload.rules[{at}].expression");
+            problems.push(view.problem(why).field(field).warning());
         }
     }
+}
 
-    /// Returns each invalid field with a message.
-    pub(super) fn wrong(&self, policy: &HealthPolicy) -> Vec<(String, String)> {
-        let mut wrong = Vec::new();
-        let mut says = |field: String, message: String| wrong.push((field, message));
-        // A comparison alone may have nothing to compare with.
-        let is_bound =
-            |it: &HealthRule| it.at_most.is_some() || it.at_least.is_some() || it.worse.is_none();
-        let is_critical = |it: &HealthRule| it.count.is_critical() && is_bound(it);
-        if policy.alerts.is_none() && !policy.rules.iter().any(is_critical) {
-            let why =
-                "the policy can pass without data: give it a critical rule with a bound, or alerts";
-            says("rules".into(), why.into());
-        }
-        for (name, length) in [("window", policy.window), ("warm_up", policy.warms_up())] {
-            let shortest = if name == "window" {
-                SHORTEST
-            } else {
-                Duration::ZERO
-            };
-            if !(shortest..=LONGEST).contains(&length) || length.subsec_nanos() > 0 {
-                let why = format!(
-                    "must be {} s to 1 day, in whole seconds",
-                    shortest.as_secs()
-                );
-                says(name.into(), why);
-            }
-        }
-        for (label, field) in &policy.assets {
-            if let Err(why) = field.check() {
-                says(format!("assets.{label}"), why);
-            }
-        }
-        if let Some(alerts) = &policy.alerts
-            && let Err(why) = named(&self.signals, alerts.source.as_deref(), "alerts")
-        {
-            says("alerts.source".into(), why);
-        }
-        let mut names = BTreeSet::new();
-        for (at, rule) in policy.rules.iter().enumerate() {
-            if rule.name.trim().is_empty() || !names.insert(&rule.name) {
-                let why = "must be a name that no other rule has".to_owned();
-                says(format!("rules[{at}].name"), why);
-            }
-            for (field, why) in wrong_rule(rule) {
-                says(format!("rules[{at}].{field}"), why);
-            }
-        }
-        self.wrong_source(policy, &mut says);
-        wrong
+/// Returns each invalid field with a message.
+pub(super) fn wrong(sources: &Sources, policy: &HealthPolicy) -> Vec<(String, String)> {
+    let mut wrong = Vec::new();
+    let mut says = |field: String, message: String| wrong.push((field, message));
+    // A comparison alone may have nothing to compare with.
+    let is_bound =
+        |it: &HealthRule| it.at_most.is_some() || it.at_least.is_some() || it.worse.is_none();
+    let is_critical = |it: &HealthRule| it.count.is_critical() && is_bound(it);
+    if policy.alerts.is_none() && !policy.rules.iter().any(is_critical) {
+        let why =
+            "the policy can pass without data: give it a critical rule with a bound, or alerts";
+        says("rules".into(), why.into());
     }
-
-    /// Whether the source exists, and accepts the expressions.
-    fn wrong_source(&self, policy: &HealthPolicy, says: &mut impl FnMut(String, String)) {
-        if policy.rules.is_empty() {
-            return;
-        }
-        let readings = match named(&self.metrics, policy.source.as_deref(), "metrics") {
-            Ok(readings) => readings,
-            Err(why) => return says("source".into(), why),
+    for (name, length) in [("window", policy.window), ("warm_up", policy.warms_up())] {
+        let shortest = if name == "window" {
+            SHORTEST
+        } else {
+            Duration::ZERO
         };
-        for (at, rule) in policy.rules.iter().enumerate() {
-            let all = expressions(rule, policy).unwrap_or_default();
-            for expression in &all {
-                if let Err(problem) = readings.accepts(expression) {
-                    let field = if rule.counter.is_some() {
-                        "counter"
-                    } else {
-                        "expression"
-                    };
-                    says(format!("rules[{at}].{field}"), problem.message);
-                }
+        if !(shortest..=LONGEST).contains(&length) || length.subsec_nanos() > 0 {
+            let why = format!(
+                "must be {} s to 1 day, in whole seconds",
+                shortest.as_secs()
+            );
+            says(name.into(), why);
+        }
+    }
+    for (label, field) in &policy.assets {
+        if let Err(why) = field.check() {
+            says(format!("assets.{label}"), why);
+        }
+    }
+    if let Some(alerts) = &policy.alerts
+        && let Err(why) = sources.signal(alerts.source.as_deref())
+    {
+        says("alerts.source".into(), why);
+    }
+    let mut names = BTreeSet::new();
+    for (at, rule) in policy.rules.iter().enumerate() {
+        if rule.name.trim().is_empty() || !names.insert(&rule.name) {
+            let why = "must be a name that no other rule has".to_owned();
+            says(format!("rules[{at}].name"), why);
+        }
+        for (field, why) in wrong_rule(rule) {
+            says(format!("rules[{at}].{field}"), why);
+        }
+    }
+    wrong_source(sources, policy, &mut says);
+    wrong
+}
+
+/// Whether the source exists, and accepts the expressions.
+fn wrong_source(sources: &Sources, policy: &HealthPolicy, says: &mut impl FnMut(String, String)) {
+    if policy.rules.is_empty() {
+        return;
+    }
+    let source = match sources.metric(policy.source.as_deref()) {
+        Ok((_, source)) => source,
+        Err(why) => return says("source".into(), why),
+    };
+    for (at, rule) in policy.rules.iter().enumerate() {
+        let all = expressions(rule, policy).unwrap_or_default();
+        for expression in &all {
+            if let Err(problem) = source.accepts(expression) {
+                let field = if rule.counter.is_some() {
+                    "counter"
+                } else {
+                    "expression"
+                };
+                says(format!("rules[{at}].{field}"), problem.message);
             }
         }
     }

@@ -4,28 +4,27 @@ use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use futures::{future::join_all, lock::Mutex};
-use plugin_sdk::{BoxError, Finding, Health, HealthRequest, HealthValidator, Judgement};
+use plugin_sdk::{BoxError, Finding, Health, HealthRequest, HealthValidator, Judgement, Sources};
 use prodspec_model::{
     Asset, AssetId, Digest, Message, Snapshot, addons::Turndown, policy::HealthPolicy,
+    snapshot::OfType,
 };
 
 use super::{
-    Sources,
     compiled::{Compiled, Memory},
+    sources::Readers,
 };
-use crate::of_type::OfType;
 
 /// A validator by the policies in intent. Its rules are listed in the [module](super).
 #[derive(Clone)]
 pub struct Policies {
-    sources: Sources,
+    sources: Arc<Readers>,
     newest: Arc<Mutex<Newest>>,
     memory: Arc<Memory>,
 }
 
 /// The policies of the newest incarnation.
 struct Newest {
-    snapshot: Option<Snapshot>,
     read: OfType<Read>,
     compiled: Arc<[(AssetId, Ready)]>,
 }
@@ -37,14 +36,13 @@ type Ready = Result<Compiled, String>;
 
 impl Policies {
     /// Makes a validator of policies that name these sources.
-    pub fn over(sources: Sources) -> Self {
+    pub fn over(sources: &Sources) -> Self {
         let newest = Newest {
-            snapshot: None,
-            read: OfType::new(HealthPolicy::TYPE, read),
+            read: OfType::new(&[HealthPolicy::TYPE], read),
             compiled: Arc::default(),
         };
         Self {
-            sources,
+            sources: Arc::new(Readers::of(sources)),
             newest: Arc::new(Mutex::new(newest)),
             memory: Arc::default(),
         }
@@ -58,18 +56,8 @@ impl Policies {
 }
 
 impl Newest {
-    fn follow(&mut self, snapshot: &Snapshot, sources: &Sources) {
-        let is_changed = match &self.snapshot {
-            Some(known) if known.digest() == snapshot.digest() => return,
-            Some(known) => self.read.change(&known.diff(snapshot)),
-            None => {
-                let unread = OfType::new(HealthPolicy::TYPE, read);
-                self.read = unread.all_of(snapshot);
-                true
-            }
-        };
-        self.snapshot = Some(snapshot.clone());
-        if is_changed {
+    fn follow(&mut self, snapshot: &Snapshot, sources: &Readers) {
+        if self.read.follow(snapshot) {
             let ready = self.read.iter().map(|(id, read)| {
                 let ready = read.clone().and_then(|it| Compiled::new(id, it, sources));
                 (id.clone(), ready)
@@ -123,6 +111,6 @@ impl HealthValidator for Policies {
 
 impl fmt::Debug for Policies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Policies").field(&self.sources).finish()
+        f.debug_struct("Policies").finish_non_exhaustive()
     }
 }

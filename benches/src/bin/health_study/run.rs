@@ -2,13 +2,13 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use annealing_strategist::health::policies::{Policies, Sources};
+use annealing_strategist::health::policies::Policies;
 use async_trait::async_trait;
 use futures::FutureExt;
 use jiff::{SignedDuration, Timestamp};
 use plugin_sdk::{
     BoxError, Expression, Health, HealthRequest, HealthValidator, IncarnationReader, Judgement,
-    MetricQuery, MetricReading, MetricSource, Problem, RolloutId, Series, Watched,
+    MetricQuery, MetricReading, MetricSource, Problem, RolloutId, Series, Sources, Watched,
 };
 use prodspec_model::{
     Asset, AssetId, Filter, Incarnation, IncarnationId, IncarnationNo, PartitionId, Snapshot,
@@ -85,7 +85,7 @@ pub(crate) fn run(case: &Case, times: f64, rng: &mut SmallRng) -> Result<Ended, 
     let lines = case.world.lines((units, windows), (times, from), rng)?;
     let values = ids.iter().cloned().zip(lines).collect();
     let sources = Sources::default().metrics("study", Values(Arc::new(values)));
-    let policies = Policies::over(sources);
+    let policies = Policies::over(&sources);
     // Windows in which all values are equal are judged by the rollout's own draw.
     let request = request(case, RolloutId(rng.random()), &ids)?;
     let mut ended = Ended::default();

@@ -1,0 +1,174 @@
+//! Policies that are checks: a verdict from before an edit of one admits nothing, and assets that wait for one look again at once.
+
+use std::time::Duration;
+
+use control_plane_store::records::Approval;
+use plugin_sdk::{AWAITS_APPROVAL, By, Delay, Recheck, Verdict};
+use prodspec_model::{Asset, Digest, Message, policy::FreezePolicy};
+use serde_json::json;
+
+use super::rig::{Rig, delay, destroys, differs, id, thing};
+use crate::kernel::Command;
+
+/// A freeze of nothing; the rig's check does not read it.
+fn freeze(why: &str) -> Asset {
+    let written =
+        json!({"of": {"ids": ["none"]}, "from": "2026-01-01", "until": "2026-02-01", "why": why});
+    let policy: FreezePolicy = serde_json::from_value(written).unwrap();
+    assert_eq!(FreezePolicy::TYPE, "prodspec.v1.FreezePolicy");
+    let asset = Asset::builder(id("freeze/peak")).payload(&policy).unwrap();
+    asset.build().unwrap()
+}
+
+/// A verdict that waits for a policy for an hour.
+fn waits_for(check: &str, mut verdict: Verdict) -> Verdict {
+    let wait = Recheck::After(Duration::from_secs(3600));
+    verdict.delays = vec![Delay::new("not now", wait).check(check)];
+    verdict
+}
+
+/// A verdict that waits for one more approval.
+fn needs_approval(mut verdict: Verdict) -> Verdict {
+    let wait = delay(Recheck::After(Duration::from_secs(3600)));
+    verdict.delays = vec![wait.because(json!({AWAITS_APPROVAL: 1}))];
+    verdict
+}
+
+fn approve(rig: &mut Rig, change: Digest, who: &str) -> Result<(), String> {
+    rig.try_say(Command::Approve {
+        asset: id("a"),
+        change,
+        until: None,
+        by: By::new(who, "looked at it"),
+    })
+}
+
+/// The names of the people whose approvals were handed to a check.
+fn people(rig: &mut Rig) -> (Digest, Vec<String>) {
+    let call = rig.check("a").expect("a check is called");
+    let by = call.approvals.iter().map(|it| it.by.to_string());
+    let found = (call.change.digest, by.collect());
+    rig.calls.push(crate::kernel::Call::Check(call));
+    found
+}
+
+/// The approvals in force, by the records.
+fn in_force(rig: &Rig) -> Vec<Approval> {
+    let all = rig.words().approvals.into_iter();
+    all.filter(|it| it.replaced.is_none()).collect()
+}
+
+#[test]
+fn verdict_from_before_a_freeze_admits_nothing() {
+    for edit in [
+        (vec![freeze("peak")], &[][..]),
+        (vec![], &["freeze/peak"][..]),
+    ] {
+        let mut rig = Rig::new(vec![thing("a", 1)]);
+        if edit.0.is_empty() {
+            rig.publish(vec![freeze("old")], &[]);
+        }
+        rig.diffed("a", differs);
+        rig.publish(edit.0, edit.1);
+        rig.checked("a", |verdict| verdict);
+        rig.durable();
+        assert!(rig.push("a").is_none(), "the check had read older policies");
+        rig.until_diff("a");
+        assert!(rig.until_push("a", |verdict| verdict).is_some());
+    }
+}
+
+#[test]
+fn other_edits_and_later_checks_are_not_held_up() {
+    let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
+    rig.publish(vec![freeze("peak")], &[]);
+    rig.diffed("a", differs);
+    rig.publish(vec![thing("b", 2)], &[]);
+    rig.checked("a", |verdict| verdict);
+    rig.durable();
+    assert!(rig.push("a").is_some(), "no policy was edited");
+}
+
+#[test]
+fn edit_of_a_policy_wakes_only_the_assets_that_wait_for_it() {
+    let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
+    rig.publish(vec![freeze("peak")], &[]);
+    for (name, check) in [
+        ("a", "policies/freeze/peak"),
+        ("b", "policies/freeze/other"),
+    ] {
+        rig.diffed(name, differs);
+        rig.checked(name, |verdict| waits_for(check, verdict));
+    }
+    rig.publish(vec![freeze("longer")], &[]);
+    rig.pass(Duration::from_millis(1));
+    assert!(rig.is_diffing("a"), "its policy was edited");
+    assert!(!rig.is_diffing("b"), "it waits for another");
+}
+
+#[test]
+fn r110_every_person_is_handed_to_the_check_once() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.diffed("a", differs);
+    let (change, none) = people(&mut rig);
+    assert!(none.is_empty());
+    rig.checked("a", needs_approval);
+    for who in ["ada", "bo", "ada"] {
+        approve(&mut rig, change, who).unwrap();
+    }
+    rig.until_diff("a");
+    rig.diffed("a", differs);
+    assert_eq!(people(&mut rig).1, ["ada", "bo"]);
+    rig.checked("a", |verdict| verdict);
+    rig.durable();
+    assert!(rig.push("a").is_some());
+}
+
+#[test]
+fn r110_approvals_end_when_the_asset_settles() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.diffed("a", differs);
+    let (change, _) = people(&mut rig);
+    rig.checked("a", needs_approval);
+    approve(&mut rig, change, "ada").unwrap();
+    assert_eq!(in_force(&rig).len(), 1);
+    rig.until_diff("a");
+    rig.in_sync("a");
+    assert_eq!(in_force(&rig).len(), 0);
+    let ended = &rig.words().approvals[0];
+    assert!(ended.replaced.as_ref().unwrap().by.why.contains("settled"));
+    rig.look_now("a");
+    rig.diffed("a", differs);
+    assert!(
+        people(&mut rig).1.is_empty(),
+        "the same change needs them again"
+    );
+}
+
+#[test]
+fn r110_without_a_policy_that_waits_an_approval_is_refused() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.diffed("a", differs);
+    let (change, _) = people(&mut rig);
+    rig.checked("a", |verdict| waits_for("calendar", verdict));
+    let why = approve(&mut rig, change, "ada").unwrap_err();
+    assert!(why.contains("needs no approval"), "{why}");
+}
+
+#[test]
+fn r12_a_destructive_push_spends_the_approvals_of_all_people() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.diffed("a", destroys);
+    let (change, _) = people(&mut rig);
+    rig.checked("a", |verdict| verdict);
+    approve(&mut rig, change, "ada").unwrap();
+    approve(&mut rig, change, "bo").unwrap();
+    rig.until_diff("a");
+    rig.diffed("a", destroys);
+    rig.checked("a", |verdict| verdict);
+    rig.durable();
+    assert!(rig.push("a").is_some());
+    let left = rig.words().approvals.into_iter();
+    let left: Vec<_> = left.filter(|it| it.holds(rig.now.wall)).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
