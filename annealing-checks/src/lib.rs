@@ -11,7 +11,9 @@ pub mod blast_radius;
 mod cache;
 #[cfg(feature = "calendar")]
 pub mod calendar;
+pub mod capacity;
 pub mod dispatch;
+mod members;
 pub mod monitoring;
 pub mod overload;
 pub mod policies;
@@ -24,6 +26,7 @@ pub mod succeeded;
 pub use blast_radius::BlastRadiusLayer;
 #[cfg(feature = "calendar")]
 pub use calendar::CalendarLayer;
+pub use capacity::CapacityLayer;
 pub use monitoring::MonitoringLayer;
 pub use overload::OverloadLayer;
 pub use policies::PoliciesLayer;

@@ -1,7 +1,7 @@
 //! The scope of a check: the asset types that it applies to, and the keys under which it counts. Shared by all checks
 //! of this crate.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use plugin_sdk::{BoxError, CheckName, CheckRequest, Key};
 use prodspec_model::{
@@ -114,19 +114,17 @@ impl Scope {
         Self { of, ..self }
     }
 
-    /// The number of assets of a snapshot in each part of the scope.
-    pub(crate) fn count(&self, snapshot: &Snapshot) -> BTreeMap<String, u32> {
-        let mut count = BTreeMap::new();
-        for asset in self.of.find(snapshot) {
-            let parts = match self.types.has(&asset) {
-                true => self.parts(&asset).unwrap_or_default(),
-                false => Vec::new(),
-            };
-            for part in parts {
-                *count.entry(part).or_default() += 1;
-            }
+    /// The parts in which an asset counts. None if it cannot be read.
+    pub(crate) fn parts_of(&self, asset: &Asset) -> Vec<String> {
+        match self.types.has(asset) && self.of.matches(asset) {
+            true => self.parts(asset).unwrap_or_default(),
+            false => Vec::new(),
         }
-        count
+    }
+
+    /// All assets of a snapshot that may count.
+    pub(crate) fn find(&self, snapshot: &Snapshot) -> Vec<Asset> {
+        self.of.find(snapshot).collect()
     }
 
     /// The keys under which a push counts. They begin with the check's name, so that two checks never share a key.

@@ -13,8 +13,8 @@ use prodspec_model::{
     PartitionId,
     goal::Goal,
     policy::{
-        AlertPolicy, ApprovalPolicy, BlastRadiusPolicy, CalendarPolicy, FreezePolicy, HealthPolicy,
-        OverloadPolicy, RatePolicy,
+        AlertPolicy, ApprovalPolicy, BlastRadiusPolicy, CalendarPolicy, CapacityPolicy,
+        FreezePolicy, HealthPolicy, OverloadPolicy, RatePolicy,
     },
     rollout::{RollOut, RolloutPolicy},
     train::Train,
@@ -136,6 +136,7 @@ fn own_validators(
         .asset_type(policies::declared::<ApprovalPolicy>(&sources))
         .asset_type(policies::declared::<BlastRadiusPolicy>(&sources))
         .asset_type(policies::declared::<CalendarPolicy>(&sources))
+        .asset_type(policies::declared::<CapacityPolicy>(&sources))
         .asset_type(policies::declared::<FreezePolicy>(&sources))
         .asset_type(policies::declared::<OverloadPolicy>(&sources))
         .asset_type(policies::declared::<RatePolicy>(&sources))

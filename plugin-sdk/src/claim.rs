@@ -43,6 +43,17 @@ pub enum Claim {
         /// Maximum total number of units under this key.
         limit: u64,
     },
+    /// Capacity that a push takes away. It is free while all assets that are counted under the key, this one with its new
+    /// capacity, serve at least the floor: each with its last observed capacity or, while a push of it is under way, with the
+    /// smaller end of that. See [`PartitionView::served`](crate::PartitionView::served).
+    Keep {
+        /// The key under which the capacity is counted.
+        key: Key,
+        /// The capacity of the asset after the push.
+        keeps: u64,
+        /// The floor: minimum total capacity under this key.
+        at_least: u64,
+    },
     /// One push of a limited rate. Spent at admission and never given back.
     Rate(Key, Quota),
 }
@@ -68,6 +79,7 @@ impl Claim {
             Self::Exclusive(key)
             | Self::AtMost(key, _)
             | Self::Amount { key, .. }
+            | Self::Keep { key, .. }
             | Self::Rate(key, _) => key,
         }
     }

@@ -70,7 +70,7 @@ pub use metric::{
     Counter, Expression, MetricQuery, MetricReading, MetricSource, Quantity, SampleQuery,
     SampleSource, Series, Windows,
 };
-pub use observe::{Observation, PartitionView, Shared, Usage};
+pub use observe::{Observation, PartitionView, Served, Serving, Shared, Usage};
 pub use operation::{OperationFunction, Probe};
 pub use pin::{Actuation, Actuator, GroupHead, Pin, RehearsedRollouts};
 pub use port::Edits;

@@ -1,5 +1,7 @@
 //! The view that a check has of the other assets of its partition.
 
+use std::{collections::BTreeSet, sync::Arc};
+
 use futures::{
     FutureExt,
     future::{BoxFuture, join_all},
@@ -149,6 +151,45 @@ impl Shared {
     }
 }
 
+/// Assets whose serving capacity is counted together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Serving {
+    /// The key under which claims on this capacity are counted.
+    pub key: Key,
+    /// Unit of the capacity, such as `qps`.
+    pub unit: String,
+    /// Ids of the assets. While they are the same, pass the same `Arc`: it is compared first.
+    pub assets: Arc<BTreeSet<AssetId>>,
+}
+
+/// The serving capacity of some assets in production, without the asset that is about to be pushed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Served {
+    /// Total capacity of the counted assets: each with its last observed capacity or, while a push of it is under way, with the
+    /// smaller end of that.
+    pub units: u64,
+    /// Assets that no diff of this owner has observed yet; they count with 0. Observe them, then ask again.
+    pub unknown: Vec<AssetId>,
+    /// Assets whose own push would give them more capacity. At most [`Usage::NAMED`].
+    pub growing: Vec<AssetId>,
+}
+
+impl Served {
+    /// Adds the observation of one asset.
+    fn add(&mut self, asset: &AssetId, unit: &str, seen: Result<Observation, Error>) {
+        match seen.map(|it| it.diff.capacity(unit)) {
+            Ok(Some((now, soon))) => {
+                self.units = self.units.saturating_add(now);
+                if soon.is_some_and(|soon| soon > now) && self.growing.len() < Usage::NAMED {
+                    self.growing.push(asset.clone());
+                }
+            }
+            Err(Error::Gone) => {}
+            Ok(None) | Err(_) => self.unknown.push(asset.clone()),
+        }
+    }
+}
+
 /// The rest of the partition, as a check may see it. It is passed with each request, because layers hold no handles.
 ///
 /// Edges are the union of the edges at the incarnation that is pushed and, for each other asset, the edges at every
@@ -193,6 +234,38 @@ pub trait PartitionView: Send + Sync {
         now: Timestamp,
     ) -> BoxFuture<'static, Result<Usage, Error>> {
         usage_by_observing(self, shared, at, but, now)
+    }
+
+    /// The capacity in production of all assets of `serving` except `but`, which is about to be pushed.
+    ///
+    /// The enforcer counts these assets from now on: a push with a [`Claim::Keep`] under this key is admitted only if the floor
+    /// still holds at that moment.
+    ///
+    /// The default implementation observes every asset.
+    ///
+    /// # Errors
+    /// If the view cannot answer, for example because the enforcer has stopped.
+    fn served(
+        &self,
+        serving: &Serving,
+        but: &AssetId,
+    ) -> BoxFuture<'static, Result<Served, Error>> {
+        let assets: Vec<AssetId> = serving
+            .assets
+            .iter()
+            .filter(|it| *it != but)
+            .cloned()
+            .collect();
+        let looks: Vec<_> = assets.iter().map(|asset| self.observe(asset)).collect();
+        let unit = serving.unit.clone();
+        async move {
+            let mut served = Served::default();
+            for (asset, seen) in assets.iter().zip(join_all(looks).await) {
+                served.add(asset, &unit, seen);
+            }
+            Ok(served)
+        }
+        .boxed()
     }
 }
 

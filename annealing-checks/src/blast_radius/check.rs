@@ -1,18 +1,13 @@
 //! The check of [`BlastRadiusLayer`](super::BlastRadiusLayer). It only declares claims; the enforcer's kernel counts them.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use plugin_sdk::{
     BoxError, Cause, Causes, CheckInfo, CheckName, CheckPlugin, CheckRequest, Claim, Verdict,
 };
 
-use prodspec_model::Digest;
-
-use crate::Scope;
+use crate::{Scope, members::Members};
 
 /// Limits the assets within each part of a scope that are pushed and have not settled. Applies to intent and drift: nothing
 /// waits behind it on the way back, or in an emergency.
@@ -21,12 +16,8 @@ pub struct BlastRadius {
     name: CheckName,
     scope: Scope,
     most: Most,
-    /// The last count, until another incarnation is the newest.
-    counted: Arc<Mutex<Option<Counted>>>,
+    members: Arc<Mutex<Members>>,
 }
-
-/// The number of assets in each part of a scope, in the incarnation with this digest.
-type Counted = (Digest, Arc<BTreeMap<String, u32>>);
 
 /// Maximum number of assets at once.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -50,7 +41,7 @@ impl BlastRadius {
             name: name.into(),
             scope,
             most: most.into(),
-            counted: Arc::default(),
+            members: Arc::default(),
         }
     }
 
@@ -64,13 +55,10 @@ impl BlastRadius {
         let Some(incarnation) = reader.or_else(|| request.reader().bound_to()) else {
             return 1;
         };
-        let snapshot = incarnation.snapshot();
-        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = counted.take_if(|(digest, _)| *digest == snapshot.digest());
-        let count = known.map_or_else(|| Arc::new(self.scope.count(snapshot)), |(_, count)| count);
-        *counted = Some((snapshot.digest(), count.clone()));
-        let all = count.get(part).copied().unwrap_or_default();
-        ((f64::from(all) * share) as u32).max(1)
+        let mut members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
+        members.follow(&self.scope, incarnation.snapshot());
+        let all = members.of(part).len();
+        ((all as f64 * share) as u32).max(1)
     }
 }
 

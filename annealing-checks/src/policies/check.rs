@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use futures::future::join_all;
 use plugin_sdk::{
-    BoxError, Cause, CheckInfo, CheckName, CheckPlugin, CheckRequest, Sources, Verdict, with_causes,
+    BoxError, CheckInfo, CheckName, CheckPlugin, CheckRequest, Sources, Verdict, with_causes,
 };
 use prodspec_model::{Asset, Snapshot, policy, snapshot::OfType};
 
@@ -71,7 +71,7 @@ impl Compiled {
                 Ok(verdict) => verdict,
                 Err(error) => request.delay(format!("the check failed: {}", with_causes(&*error))),
             },
-            Err(_) if request.cause != Cause::Intent => return None,
+            Err(_) if !(self.holds_unread)(request) => return None,
             Err(why) => request.delay(format!("the policy cannot check: {why}")),
         };
         for delay in &mut verdict.delays {

@@ -3,13 +3,13 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;
-use plugin_sdk::{CheckPlugin, Problem, SignalSource, Signals, Sources};
+use plugin_sdk::{Cause, CheckPlugin, CheckRequest, Problem, SignalSource, Signals, Sources};
 use prodspec_model::{
     Asset, AssetId, Digest, Filter, Message,
     addons::Turndown,
     policy::{
-        AlertPolicy, ApprovalPolicy, BlastRadiusPolicy, CalendarPolicy, Exception, FreezePolicy,
-        OverloadPolicy, RatePolicy,
+        AlertPolicy, ApprovalPolicy, BlastRadiusPolicy, CalendarPolicy, CapacityPolicy, Exception,
+        FreezePolicy, OverloadPolicy, RatePolicy,
     },
 };
 
@@ -22,6 +22,11 @@ pub trait CheckPolicy: Message + Send + Sync + 'static {
 
     /// The exceptions from the policy.
     fn except(&self) -> &[Exception];
+
+    /// Whether a push of the assets waits while the policy cannot check.
+    fn holds_unread(request: &CheckRequest) -> bool {
+        request.cause == Cause::Intent
+    }
 
     /// The check that the policy is, under a name.
     ///
@@ -101,6 +106,8 @@ pub(super) struct Compiled {
     pub(super) digest: Digest,
     /// `Err`: the reason why it cannot check.
     pub(super) check: Result<Arc<dyn CheckPlugin>, String>,
+    /// Whether a push waits if it cannot.
+    pub(super) holds_unread: fn(&CheckRequest) -> bool,
 }
 
 impl Compiled {
@@ -121,6 +128,7 @@ pub(super) fn compile(name: &str, asset: &Asset, readers: &Readers) -> Option<Co
         ApprovalPolicy::TYPE => read::<ApprovalPolicy>,
         BlastRadiusPolicy::TYPE => read::<BlastRadiusPolicy>,
         CalendarPolicy::TYPE => read::<CalendarPolicy>,
+        CapacityPolicy::TYPE => read::<CapacityPolicy>,
         FreezePolicy::TYPE => read::<FreezePolicy>,
         OverloadPolicy::TYPE => read::<OverloadPolicy>,
         RatePolicy::TYPE => read::<RatePolicy>,
@@ -141,6 +149,7 @@ fn read<P: CheckPolicy>(name: &str, asset: &Asset, readers: &Readers) -> Compile
                 name,
                 digest: asset.digest(),
                 check: Err(error.to_string()),
+                holds_unread: P::holds_unread,
             };
         }
     };
@@ -154,6 +163,7 @@ fn read<P: CheckPolicy>(name: &str, asset: &Asset, readers: &Readers) -> Compile
         name,
         digest: asset.digest(),
         check,
+        holds_unread: P::holds_unread,
     }
 }
 

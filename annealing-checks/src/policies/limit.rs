@@ -60,7 +60,7 @@ impl CheckPolicy for BlastRadiusPolicy {
 }
 
 /// The scope in which assets with the same text in a field count together.
-fn scope(per: Option<&AssetField>) -> Result<Scope, Vec<Refused>> {
+pub(super) fn scope(per: Option<&AssetField>) -> Result<Scope, Vec<Refused>> {
     let Some(field) = per else {
         return Ok(Scope::all());
     };

@@ -1,4 +1,4 @@
-//! Checks by policies that are intent: calendars, freezes, limits, overload, alerts and approvals as assets.
+//! Checks by policies that are intent: calendars, freezes, limits, capacity, overload, alerts and approvals as assets.
 //!
 //! - Policies count as they are in the newest incarnation, whatever incarnation is pushed. The enforcer admits no push by a verdict
 //!   from before a policy was edited, and checks waiting assets again at once.
@@ -12,6 +12,7 @@
 
 mod approval;
 mod calendar;
+mod capacity;
 mod check;
 mod compiled;
 mod layer;

@@ -65,6 +65,8 @@ impl Kernel {
         self.expire_asked(now, out);
         let amounts = &mut self.claims.amounts;
         amounts.forget(now.mono, self.config.evidence_age);
+        let floors = &mut self.claims.floors;
+        floors.forget(now.mono, self.config.drift_period * 2);
         if self.has_lease(now) {
             self.note_owned(now, out);
             for kind in TypeNo::all(self.kinds.len()) {

@@ -7,7 +7,7 @@ use control_plane_store::records::{
 };
 use plugin_sdk::{
     Approved, Cause, Change, Diff, GroupHead, Mono, Observation, Observed, Pin, Pushed, Run,
-    Shared, Standing, Usage, Verdict, observe, plugin,
+    Served, Serving, Shared, Standing, Usage, Verdict, observe, plugin,
 };
 use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo, addons::Edge};
 
@@ -81,6 +81,15 @@ pub enum Event {
         /// Id of the asset whose own use is left out of the sum.
         but: AssetId,
     },
+    /// A check asks for the serving capacity of some assets.
+    Served {
+        /// Number of the question; the reply carries it.
+        ticket: u64,
+        /// The assets that are counted together.
+        serving: Serving,
+        /// Id of the asset that is left out of the sum.
+        but: AssetId,
+    },
     /// The journal is durable up to and including this record, counted from the first.
     Durable(u64),
     /// The lease was renewed; this process may start calls until then.
@@ -107,6 +116,8 @@ pub struct Effects {
     pub replies: Vec<(u64, Result<Observation, observe::Error>)>,
     /// Answers to [`Event::Usage`], each with the number of its question.
     pub usages: Vec<(u64, Usage)>,
+    /// Answers to [`Event::Served`], each with the number of its question.
+    pub served: Vec<(u64, Served)>,
     /// `true`: an asset may have settled, or may have stopped being settled.
     pub settled_changed: bool,
     /// News for the feeds of attached engines, in order.

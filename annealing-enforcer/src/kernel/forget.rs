@@ -35,6 +35,7 @@ impl Kernel {
         self.edges.settle(&id, Vec::new());
         self.claims.amounts.set_consumed(&slot, std::iter::empty());
         self.claims.amounts.next_round();
+        self.claims.floors.gone(&slot);
         self.census.forget(slot);
         self.ledger.forget_kept(slot);
         self.moved.remove(&slot);

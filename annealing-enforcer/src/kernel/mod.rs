@@ -15,6 +15,7 @@ mod dispatch;
 mod early;
 mod event;
 mod explain;
+mod floors;
 mod follow_up;
 mod forget;
 mod guard;
@@ -125,6 +126,14 @@ impl control_plane_runtime::Kernel for Kernel {
                 shared,
                 but,
             } => self.ask_usage(now, ticket, shared, but, out),
+            Event::Served {
+                ticket,
+                serving,
+                but,
+            } => {
+                let served = self.served(now, &serving, &but);
+                out.served.push((ticket, served));
+            }
             Event::Durable(upto) => self.durable(now, upto, out),
             Event::Publish(incarnation) => self.publish(now, incarnation, out),
             Event::Pin { asset, pin } => self.move_pin(now, &asset, pin, out),

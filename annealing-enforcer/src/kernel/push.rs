@@ -372,6 +372,7 @@ impl Kernel {
         self.table.slot_mut(slot).seq += 1;
         self.followed.touch(slot);
         self.push_under_new_id_ended(slot);
+        self.floors_after_push(now, slot);
         for relied in relied_on {
             self.drop_hold(now, relied);
         }

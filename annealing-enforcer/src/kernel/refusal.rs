@@ -171,6 +171,11 @@ impl Kernel {
             match &delay.recheck {
                 Recheck::At(then) => soonest = soonest.min(until(now, *then)),
                 Recheck::After(wait) => soonest = soonest.min(*wait),
+                // The floor falls with time, too.
+                Recheck::WhenFree(key) => {
+                    soonest = soonest.min(self.config.evidence_age);
+                    self.claims.park(&slot, key, false);
+                }
                 Recheck::WhenSettled(other) => {
                     settled_meanwhile |= self.wake_when_settled(slot, other, settles_seen)
                 }

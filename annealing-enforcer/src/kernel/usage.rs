@@ -167,6 +167,8 @@ impl Kernel {
             Some((now, Some(soon.map_or(now, |it| it.to))))
         };
         let (wall, mono) = (wall_then(now, it.diff_started), it.diff_started);
+        let leaves = |unit: &str| capacity(unit).and_then(|(_, soon)| soon);
+        self.claims.floors.pushing(&slot, leaves);
         let keeps = |shared: &Shared| uses(self.table.intent(slot), shared);
         let amounts = &mut self.claims.amounts;
         amounts.observed(&slot, capacity, Now { wall, mono }, !it.cures, keeps);
@@ -191,6 +193,7 @@ impl Kernel {
                 self.wake_for(now, next, key);
             }
         }
+        self.floors_seen(now, slot, diff, started.mono);
     }
 }
 

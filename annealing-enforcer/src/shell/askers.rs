@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use futures::channel::oneshot;
-use plugin_sdk::{Observation, Shared, Usage, observe};
-use prodspec_model::AssetId;
+use plugin_sdk::{Observation, Served, Usage, observe};
 
+use super::input::Question;
 use crate::kernel::{Effects, Event};
 
 /// The open questions of checks, by ticket.
@@ -15,37 +15,39 @@ pub(super) struct Askers {
     tickets: u64,
     observations: BTreeMap<u64, oneshot::Sender<Result<Observation, observe::Error>>>,
     usages: BTreeMap<u64, oneshot::Sender<Usage>>,
+    served: BTreeMap<u64, oneshot::Sender<Served>>,
 }
 
 impl Askers {
-    /// Registers a check's question about `asset`. Returns the event for the kernel.
-    pub(super) fn observe(
-        &mut self,
-        asset: AssetId,
-        reply: oneshot::Sender<Result<Observation, observe::Error>>,
-    ) -> Event {
+    /// Registers a question of a check. Returns the event for the kernel.
+    pub(super) fn ask(&mut self, question: Question) -> Event {
         self.tickets += 1;
-        self.observations.insert(self.tickets, reply);
-        Event::Observe {
-            ticket: self.tickets,
-            asset,
-        }
-    }
-
-    /// Registers a check's question about the use of `shared` by all consumers except `but`. Returns the event for the
-    /// kernel.
-    pub(super) fn usage(
-        &mut self,
-        shared: Shared,
-        but: AssetId,
-        reply: oneshot::Sender<Usage>,
-    ) -> Event {
-        self.tickets += 1;
-        self.usages.insert(self.tickets, reply);
-        Event::Usage {
-            ticket: self.tickets,
-            shared,
-            but,
+        let ticket = self.tickets;
+        match question {
+            Question::Observe { asset, reply } => {
+                self.observations.insert(ticket, reply);
+                Event::Observe { ticket, asset }
+            }
+            Question::Usage { shared, but, reply } => {
+                self.usages.insert(ticket, reply);
+                Event::Usage {
+                    ticket,
+                    shared,
+                    but,
+                }
+            }
+            Question::Served {
+                serving,
+                but,
+                reply,
+            } => {
+                self.served.insert(ticket, reply);
+                Event::Served {
+                    ticket,
+                    serving,
+                    but,
+                }
+            }
         }
     }
 
@@ -59,6 +61,11 @@ impl Askers {
         for (ticket, usage) in effects.usages.drain(..) {
             if let Some(reply) = self.usages.remove(&ticket) {
                 let _ = reply.send(usage);
+            }
+        }
+        for (ticket, served) in effects.served.drain(..) {
+            if let Some(reply) = self.served.remove(&ticket) {
+                let _ = reply.send(served);
             }
         }
     }

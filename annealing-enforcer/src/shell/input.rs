@@ -11,7 +11,7 @@ use control_plane_store::Write;
 use futures::channel::{mpsc::UnboundedSender, oneshot};
 use plugin_sdk::{
     Actuation, By, Cause, Change, Delay, FeedItem, FencingToken, Follow, Observation, Observed,
-    Pin, Shared, Usage, Verdict, observe,
+    Pin, Served, Serving, Shared, Usage, Verdict, observe,
 };
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
@@ -21,17 +21,8 @@ use crate::kernel::{Branch, Command, Event, Explanation, Interventions, Status, 
 pub(crate) enum Input {
     /// An event for the kernel.
     Kernel(Event),
-    /// A check asks for an observation of another asset.
-    Observe {
-        asset: AssetId,
-        reply: oneshot::Sender<Result<Observation, observe::Error>>,
-    },
-    /// A check asks how much of a shared provider is used, without the consumer `but`.
-    Usage {
-        shared: Shared,
-        but: AssetId,
-        reply: oneshot::Sender<Usage>,
-    },
+    /// A check has a question about other assets.
+    Ask(Question),
     /// A rollout asks about pushes that would follow if pins moved.
     Ahead(Box<Ahead>),
     /// An asset of an [`Input::Ahead`] differs from production.
@@ -73,6 +64,27 @@ pub(crate) enum Input {
     Fenced(FencingToken),
     /// The store is broken; the text says why.
     Stopped(String),
+}
+
+/// A question of a check about other assets.
+pub(crate) enum Question {
+    /// The observation of an asset.
+    Observe {
+        asset: AssetId,
+        reply: oneshot::Sender<Result<Observation, observe::Error>>,
+    },
+    /// The use of a shared provider, without the consumer `but`.
+    Usage {
+        shared: Shared,
+        but: AssetId,
+        reply: oneshot::Sender<Usage>,
+    },
+    /// The capacity of the assets of `serving`, without `but`.
+    Served {
+        serving: Serving,
+        but: AssetId,
+        reply: oneshot::Sender<Served>,
+    },
 }
 
 impl Input {

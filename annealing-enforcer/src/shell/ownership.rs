@@ -202,12 +202,8 @@ impl<R: Runtime> Ownership<R> {
                 }
                 self.step(event);
             }
-            Input::Observe { asset, reply } => {
-                let asked = self.askers.observe(asset, reply);
-                self.step(asked);
-            }
-            Input::Usage { shared, but, reply } => {
-                let asked = self.askers.usage(shared, but, reply);
+            Input::Ask(question) => {
+                let asked = self.askers.ask(question);
                 self.step(asked);
             }
             // An owner obeys a command although its caller has given up: the caller cannot know whether it did.

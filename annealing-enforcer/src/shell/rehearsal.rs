@@ -136,12 +136,8 @@ impl<'r, R: Runtime> Rehearsal<'r, R> {
                 self.calls.ended(&event);
                 self.step(event)
             }
-            Some(Input::Observe { asset, reply }) => {
-                let asked = self.askers.observe(asset, reply);
-                self.step(asked)
-            }
-            Some(Input::Usage { shared, but, reply }) => {
-                let asked = self.askers.usage(shared, but, reply);
+            Some(Input::Ask(question)) => {
+                let asked = self.askers.ask(question);
                 self.step(asked)
             }
             // The other inputs do not concern a plan.

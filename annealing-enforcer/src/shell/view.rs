@@ -8,7 +8,7 @@ use std::{
 use futures::{channel::oneshot, future::BoxFuture};
 use jiff::Timestamp;
 use plugin_sdk::{
-    Observation, PartitionView, Shared, Usage,
+    Observation, PartitionView, Served, Serving, Shared, Usage,
     observe::{Error, Link},
 };
 use prodspec_model::{
@@ -16,7 +16,10 @@ use prodspec_model::{
     addons::{DependsOn, Edge, Need},
 };
 
-use super::{input::Input, owned_sender::OwnedSender};
+use super::{
+    input::{Input, Question},
+    owned_sender::OwnedSender,
+};
 use crate::kernel::InProduction;
 
 /// Implements [`PartitionView`] for one run of the checks.
@@ -45,6 +48,19 @@ fn declared(asset: Option<Asset>) -> Vec<Edge> {
 }
 
 impl View {
+    /// Asks the kernel.
+    fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(oneshot::Sender<T>) -> Question,
+    ) -> BoxFuture<'static, Result<T, Error>> {
+        let (reply, answer) = oneshot::channel();
+        let sent = self.kernel.send(Input::Ask(question(reply)));
+        Box::pin(async move {
+            sent.then_some(()).ok_or_else(stopped)?;
+            answer.await.map_err(|_| stopped())
+        })
+    }
+
     fn link(&self, edge: Edge) -> Link {
         let named = edge.provider.id;
         Link {
@@ -77,13 +93,9 @@ impl View {
 
 impl PartitionView for View {
     fn observe(&self, asset: &AssetId) -> BoxFuture<'static, Result<Observation, Error>> {
-        let (reply, answer) = oneshot::channel();
         let asset = asset.clone();
-        let sent = self.kernel.send(Input::Observe { asset, reply });
-        Box::pin(async move {
-            sent.then_some(()).ok_or_else(stopped)?;
-            answer.await.map_err(|_| stopped())?
-        })
+        let answer = self.ask(|reply| Question::Observe { asset, reply });
+        Box::pin(async move { answer.await? })
     }
 
     fn usage(
@@ -93,15 +105,20 @@ impl PartitionView for View {
         but: &AssetId,
         _now: Timestamp,
     ) -> BoxFuture<'static, Result<Usage, Error>> {
-        let (reply, answer) = oneshot::channel();
-        let sent = self.kernel.send(Input::Usage {
-            shared: shared.clone(),
-            but: but.clone(),
+        let (shared, but) = (shared.clone(), but.clone());
+        self.ask(|reply| Question::Usage { shared, but, reply })
+    }
+
+    fn served(
+        &self,
+        serving: &Serving,
+        but: &AssetId,
+    ) -> BoxFuture<'static, Result<Served, Error>> {
+        let (serving, but) = (serving.clone(), but.clone());
+        self.ask(|reply| Question::Served {
+            serving,
+            but,
             reply,
-        });
-        Box::pin(async move {
-            sent.then_some(()).ok_or_else(stopped)?;
-            answer.await.map_err(|_| stopped())
         })
     }
 

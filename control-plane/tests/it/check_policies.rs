@@ -47,7 +47,7 @@ impl MetricSource for Server {
         self.0.requests.fetch_add(1, Ordering::Relaxed);
         let (as_of, busy) = (query.windows.last, *self.0.busy.lock().unwrap());
         Ok(MetricReading {
-            series: vec![Series::new(vec![(as_of, busy)])],
+            series: vec![Series::new(query.windows.ends().map(|end| (end, busy)))],
             as_of,
             infos: Vec::new(),
         })
@@ -324,6 +324,73 @@ async fn r108_alert_policies_share_one_reading() {
     assert!((1..=130).contains(&requests), "{requests} in 10 minutes");
 }
 
+/// A policy by which the services keep the largest `busy` of a day.
+const CAPACITY: &str = "capacity/all: {type: CapacityPolicy, of: {types: [world.v1.Service]}, unit: size, \
+    usage: {expression: busy}, peak: {window: 1d}}";
+
+/// A manifest with services of these sizes, and policies.
+fn sizes(a: u64, b: u64, check: &str) -> String {
+    format!("services: {{a: {{size: {a}}}, b: {{size: {b}}}}}\nchecks: {{{check}}}\n")
+}
+
+#[tokio::test(start_paused = true)]
+async fn r109_capacity_grows_before_it_shrinks_and_stays_at_the_peak() {
+    let world = World::start("").await;
+    *world.server.0.busy.lock().unwrap() = 150.0;
+    world.text.edit(&sizes(100, 100, CAPACITY));
+    world.all_have(100).await;
+    // Together they have less than the peak while only `a` has changed.
+    world.text.edit(&sizes(40, 160, CAPACITY));
+    let (a, b) = ("a", "b");
+    let size = |name| world.production.size(name);
+    until(&world.running, "both are pushed", || {
+        (size(a), size(b)) == (Some(40), Some(160))
+    })
+    .await;
+    let order = world.production.state().pushes.clone();
+    assert_eq!(order[order.len() - 2..], [id("b"), id("a")]);
+    // Halving both would leave too little, whichever goes first.
+    world.text.edit(&sizes(20, 80, CAPACITY));
+    until(&world.running, "one is pushed", || size(a) == Some(20)).await;
+    passes(LONG * 10).await;
+    assert_eq!(size(b), Some(160));
+    let shown = world.shown("b").await;
+    assert!(
+        shown.contains("would leave 100 size in all, 150 are needed (peak 150"),
+        "{shown}"
+    );
+    assert!(shown.contains("policies/capacity/all"), "{shown}");
+    // Nor is drift repaired while that takes away too much.
+    world.production.state().broken.insert(id("b"));
+    world.production.state().sizes.insert(id("b"), 120);
+    passes(Duration::from_secs(1_000)).await;
+    world.production.state().sizes.insert(id("a"), 35);
+    passes(Duration::from_secs(1_000)).await;
+    assert_eq!((size(a), size(b)), (Some(35), Some(120)));
+    world.production.state().broken.clear();
+    until(&world.running, "both are repaired", || {
+        (size(a), size(b)) == (Some(20), Some(160))
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r109_push_that_waits_for_capacity_goes_through_when_the_usage_falls() {
+    let world = World::start("").await;
+    *world.server.0.busy.lock().unwrap() = 150.0;
+    world.text.edit(&sizes(100, 100, CAPACITY));
+    world.all_have(100).await;
+    world.text.edit(&sizes(20, 100, CAPACITY));
+    let size = || world.production.size("a");
+    passes(LONG).await;
+    assert_eq!(size(), Some(100));
+    *world.server.0.busy.lock().unwrap() = 100.0;
+    passes(Duration::from_secs(23 * 3600)).await;
+    assert_eq!(size(), Some(100), "the peak is of the last day");
+    passes(Duration::from_secs(2 * 3600)).await;
+    assert_eq!(size(), Some(20));
+}
+
 #[tokio::test(start_paused = true)]
 async fn policy_that_could_not_check_is_refused_with_its_field() {
     let wrong = [
@@ -372,6 +439,34 @@ async fn policy_that_could_not_check_is_refused_with_its_field() {
             "payload.people: must be at least 1",
         ),
     ];
+    are_refused(&wrong).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn r109_capacity_policy_that_could_not_count_is_refused_with_its_field() {
+    let wrong = [
+        (
+            "{type: CapacityPolicy, of: {}, unit: qps, usage: {expression: bsy}}",
+            "payload.usage.expression: there is no metric `bsy`",
+        ),
+        (
+            "{type: CapacityPolicy, of: {}, unit: qps, usage: {expression: busy, field: id}}",
+            "payload.usage: needs an expression",
+        ),
+        (
+            "{type: CapacityPolicy, of: {}, unit: qps, per: id, usage: {expression: busy}}",
+            "payload.usage.label: `label` names the parts",
+        ),
+        (
+            "{type: CapacityPolicy, of: {}, unit: qps, usage: {expression: busy}, peak: {window: 1h}}",
+            "payload.peak.window: must be 1d to 30d",
+        ),
+    ];
+    are_refused(&wrong).await;
+}
+
+/// Checks that these policies are refused, each for its reason.
+async fn are_refused(wrong: &[(&str, &str)]) {
     for (policy, why) in wrong {
         let refused = World::refused(&format!("policy/x: {policy}")).await;
         assert!(refused.contains(why), "{policy}: {refused}");

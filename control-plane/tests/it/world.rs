@@ -21,8 +21,8 @@ use prodspec_model::{
     Digest, Revision, SourceName, TypeName,
     addons::{DependsOn, Edge, Need},
     policy::{
-        AlertPolicy, ApprovalPolicy, BlastRadiusPolicy, CalendarPolicy, FreezePolicy, HealthPolicy,
-        OverloadPolicy, RatePolicy,
+        AlertPolicy, ApprovalPolicy, BlastRadiusPolicy, CalendarPolicy, CapacityPolicy,
+        FreezePolicy, HealthPolicy, OverloadPolicy, RatePolicy,
     },
     rollout::RolloutPolicy,
 };
@@ -94,6 +94,7 @@ impl Generator for Model {
             .makes::<ApprovalPolicy>()
             .makes::<BlastRadiusPolicy>()
             .makes::<CalendarPolicy>()
+            .makes::<CapacityPolicy>()
             .makes::<FreezePolicy>()
             .makes::<OverloadPolicy>()
             .makes::<RatePolicy>()
@@ -208,7 +209,9 @@ impl AssetPlugin for Production {
         if there == wanted.filter(|_| !down) {
             return Ok(Diff::in_sync().observed(observed));
         }
+        let size = (there.unwrap_or_default(), wanted.filter(|_| !down));
         let effects = Effects::default().destructive(down);
+        let effects = effects.capacity("size", size.0, size.1.unwrap_or_default());
         let change = Change::new(&asset, "resize it", vec![], effects);
         Ok(Diff::differs(change).observed(observed))
     }

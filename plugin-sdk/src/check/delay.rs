@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::name::{CheckName, StackId};
+use crate::claim::Key;
 
 /// Time until what is delayed is looked at again, unless the delay says otherwise.
 const AGAIN: Duration = Duration::from_secs(30);
@@ -96,6 +97,8 @@ pub enum Recheck {
     After(Duration),
     /// As soon as this asset is settled.
     WhenSettled(AssetId),
+    /// As soon as more is free under this key of a [`Claim::Keep`](crate::Claim::Keep).
+    WhenFree(Key),
 }
 
 /// The delays of both, each once, in an order that does not depend on the order of the parts.

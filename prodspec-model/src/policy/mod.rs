@@ -2,6 +2,7 @@
 
 mod approval;
 mod calendar;
+mod capacity;
 mod counter;
 mod exception;
 mod field;
@@ -13,6 +14,7 @@ mod threshold;
 
 pub use approval::ApprovalPolicy;
 pub use calendar::{CalendarPolicy, FreezePolicy};
+pub use capacity::{CapacityPolicy, Peak, Usage, Without};
 pub use counter::Counter;
 pub use exception::Exception;
 pub use field::AssetField;
@@ -29,6 +31,7 @@ pub const CHECKS: &[&str] = &[
     ApprovalPolicy::TYPE,
     BlastRadiusPolicy::TYPE,
     CalendarPolicy::TYPE,
+    CapacityPolicy::TYPE,
     FreezePolicy::TYPE,
     OverloadPolicy::TYPE,
     RatePolicy::TYPE,

@@ -1,14 +1,15 @@
-//! Lengths of time in policies, as people write them: `60s`, `2m`, `1h 30m`.
+//! Lengths of time in policies, as people write them: `60s`, `2m`, `1h 30m`, `7d`. A day has 24 hours.
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, fmt::friendly::SpanPrinter};
+use jiff::{Span, SpanRelativeTo, fmt::friendly::SpanPrinter};
 use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
 /// Reads a length of time.
 pub(super) fn parse(text: &str) -> Result<Duration, String> {
-    let read: Result<SignedDuration, _> = text.parse();
-    let length = read.ok().and_then(|it| it.try_into().ok());
+    let read: Option<Span> = text.parse().ok();
+    let length = read.and_then(|it| it.to_duration(SpanRelativeTo::days_are_24_hours()).ok());
+    let length = length.and_then(|it| it.try_into().ok());
     length.ok_or_else(|| format!("`{text}` is no length of time: write it as 60s, 2m or 1h 30m"))
 }
 

@@ -24,6 +24,7 @@
 //! ```
 
 mod amounts;
+mod floors;
 mod rates;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -31,6 +32,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use plugin_sdk::{Claim, Key, Mono, Quota};
 
 pub use amounts::{Amounts, Sum};
+pub use floors::{Floors, Kept};
 pub use rates::Rates;
 
 /// All claims of an engine: their holders `H`, and the holders that wait for them. Pure: the caller passes the time.
@@ -41,6 +43,8 @@ pub struct Claims<H> {
     pub rates: Rates<H>,
     /// The amounts, with what production was seen to use of them.
     pub amounts: Amounts<H>,
+    /// The floors, with the capacity that production was seen to have.
+    pub floors: Floors<H>,
     waiting: BTreeMap<Key, VecDeque<H>>,
 }
 
@@ -50,6 +54,7 @@ impl<H> Default for Claims<H> {
             held: BTreeMap::new(),
             rates: Rates::default(),
             amounts: Amounts::default(),
+            floors: Floors::default(),
             waiting: BTreeMap::new(),
         }
     }
@@ -64,6 +69,14 @@ pub enum Taken {
     /// The rate is used up until a later time: wait for the turn that [`Rates::turn`] gives.
     #[error("the rate of `{}` is used up; wait for a turn", name(.0))]
     UsedUp(Key, Quota),
+}
+
+/// The capacity that a push keeps, by one of its claims.
+fn keeps_of<'a, H>((holder, claim): (&'a H, &Claim)) -> Option<(&'a H, u64)> {
+    match claim {
+        Claim::Keep { keeps, .. } => Some((holder, *keeps)),
+        _ => None,
+    }
 }
 
 fn name(key: &Key) -> &str {
@@ -83,11 +96,11 @@ impl<H: Ord + Clone> Claims<H> {
 
     /// Checks whether `holder` can have `claim` now, if the `others` had theirs too. A claim that `holder` already holds
     /// counts as free.
-    fn free(
+    fn free<'a>(
         &self,
         holder: &H,
         claim: &Claim,
-        others: &[(H, &[Claim])],
+        others: &'a [(H, &'a [Claim])],
         now: Mono,
     ) -> Result<(), Taken> {
         let beside = |key: &Key| {
@@ -110,6 +123,10 @@ impl<H: Ord + Clone> Claims<H> {
             let beside = beside(key).into_iter().map(units_of);
             beside.fold(units, u64::saturating_add)
         };
+        let kept_beside = |key: &Key| {
+            let kept = beside(key).into_iter().filter_map(keeps_of);
+            kept.collect::<Vec<_>>()
+        };
         match claim {
             Claim::Exclusive(key) if others(key) > 0 => Err(Taken::Held(key.clone())),
             Claim::AtMost(key, most) if others(key) >= *most => Err(Taken::Held(key.clone())),
@@ -117,6 +134,16 @@ impl<H: Ord + Clone> Claims<H> {
                 if !self
                     .amounts
                     .fits(holder, key, with_others(key, *units), *limit) =>
+            {
+                Err(Taken::Held(key.clone()))
+            }
+            Claim::Keep {
+                key,
+                keeps,
+                at_least,
+            } if !self
+                .floors
+                .fits(holder, key, *keeps, *at_least, &kept_beside(key)) =>
             {
                 Err(Taken::Held(key.clone()))
             }
@@ -128,7 +155,7 @@ impl<H: Ord + Clone> Claims<H> {
     }
 
     /// Restores the claims that `holder` held under the last owner, free or not. A rate is of no holder any more: see
-    /// [`Rates::restore`].
+    /// [`Rates::restore`]. A floor counts the observations of the new owner only.
     pub fn restore(&mut self, holder: &H, claims: &[Claim]) {
         for claim in claims {
             match claim {

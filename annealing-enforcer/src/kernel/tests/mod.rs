@@ -16,6 +16,7 @@ mod dice;
 mod evidence;
 mod explain;
 mod fences;
+mod floors;
 mod interventions;
 mod invariants;
 mod leaving;

@@ -7,7 +7,7 @@ use control_plane_store::records::{AssetRecord, Orphaned, Scope};
 use jiff::Timestamp;
 use plugin_sdk::{
     By, Change, Claim, Delay, Diff, Effects as ChangeEffects, FencingToken, Guard, Mono, Now,
-    Observation, Pin, Pushed, Recheck, Standing, Usage, Verdict, observe, plugin,
+    Observation, Pin, Pushed, Recheck, Served, Standing, Usage, Verdict, observe, plugin,
 };
 use prodspec_model::{Asset, AssetId, Digest, Incarnation, IncarnationNo, Message, TypeName};
 use serde::{Deserialize, Serialize};
@@ -75,6 +75,7 @@ pub(super) struct Rig {
     pub(super) records: Vec<Record>,
     pub(super) replies: BTreeMap<u64, Result<Observation, observe::Error>>,
     pub(super) usages: BTreeMap<u64, Usage>,
+    pub(super) served: BTreeMap<u64, Served>,
     pub(super) recorded: u64,
     /// News about pins, and incarnations taken in.
     pub(super) feed: Vec<News>,
@@ -137,6 +138,7 @@ impl Rig {
             records: Vec::new(),
             replies: BTreeMap::new(),
             usages: BTreeMap::new(),
+            served: BTreeMap::new(),
             recorded: 0,
             feed: Vec::new(),
             standings: Vec::new(),
@@ -172,6 +174,7 @@ impl Rig {
         self.notices.append(&mut out.notices);
         self.replies.extend(out.replies.drain(..));
         self.usages.extend(out.usages.drain(..));
+        self.served.extend(out.served.drain(..));
     }
 
     /// Makes everything recorded so far durable.

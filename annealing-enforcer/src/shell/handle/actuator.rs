@@ -19,7 +19,7 @@ use crate::{
     kernel::Event,
     shell::{
         error::AskError,
-        input::{Ahead, Input},
+        input::{Ahead, Input, Question},
     },
 };
 
@@ -91,7 +91,9 @@ impl<R: Runtime> Enforcement for Handle<R> {
     fn observe(&self, asset: &AssetId) -> BoxFuture<'static, Result<Observation, observe::Error>> {
         let (reply, answer) = oneshot::channel();
         let asset = asset.clone();
-        let sent = self.inputs.unbounded_send(Input::Observe { asset, reply });
+        let sent = self
+            .inputs
+            .unbounded_send(Input::Ask(Question::Observe { asset, reply }));
         let ended = || observe::Error::failed("this process does not own the partition any more");
         async move {
             sent.map_err(|_| ended())?;
