@@ -91,6 +91,8 @@ mod documents {
     struct ChangeAPayload;
     #[doc = include_str!("../../docs/check.md")]
     struct Check;
+    #[doc = include_str!("../../docs/checks-as-intent.md")]
+    struct ChecksAsIntent;
     #[doc = include_str!("../../docs/configuration.md")]
     struct Configuration;
     #[doc = include_str!("../../docs/choose-a-policy.md")]

@@ -83,6 +83,12 @@ impl Claim {
             | Self::Rate(key, _) => key,
         }
     }
+
+    /// Whether a push holds the claim, and gives it back. A rate is spent at admission; a floor is counted by the capacity that
+    /// production has.
+    pub fn is_held(&self) -> bool {
+        !matches!(self, Self::Rate(..) | Self::Keep { .. })
+    }
 }
 
 /// A rate limit: `burst` pushes at once, then one more every `every`.

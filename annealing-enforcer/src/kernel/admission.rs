@@ -269,7 +269,7 @@ impl Kernel {
             verdict
                 .claims
                 .iter()
-                .filter(|claim| !matches!(claim, Claim::Rate(..)))
+                .filter(|claim| claim.is_held())
                 .cloned(),
         );
         for &slot in &it.relies_on {

@@ -142,9 +142,7 @@ impl Lane {
                 // There may be room for one more.
                 self.freed.extend(woken);
                 if let Some(step) = self.step_mut(id) {
-                    let kept = wanted
-                        .into_iter()
-                        .filter(|claim| !matches!(claim, Claim::Rate(..)));
+                    let kept = wanted.into_iter().filter(|claim| claim.is_held());
                     step.rare.claims.extend(kept);
                 }
                 match id.is_start() {

@@ -49,7 +49,7 @@ pub struct CapacityPolicy {
 }
 
 /// The usage of capacity: an expression that a source of metrics evaluates, or a number in the assets themselves.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Usage {
     /// An expression in the language of the source, such as PromQL. It is evaluated each 5 min, in the unit of the capacity.

@@ -193,10 +193,7 @@ impl<H: Ord + Clone> Floors<H> {
                 continue;
             };
             let member = floor.member(holder);
-            let to = match (member.to, leaves(&floor.unit)) {
-                (Some(one), Some(other)) => Some(one.min(other)),
-                (one, other) => one.or(other),
-            };
+            let to = leaves(&floor.unit);
             floor.put(holder, Member { to, ..member });
         }
     }

@@ -194,7 +194,7 @@ impl Kernel {
                 let key = match claim {
                     Claim::Exclusive(key) | Claim::AtMost(key, _) => key,
                     Claim::Amount { .. } => continue,
-                    _ => panic!("a rate is kept as a claim"),
+                    _ => panic!("{claim:?} is not held"),
                 };
                 *claims
                     .entry(key.clone())

@@ -5,6 +5,7 @@ mod amounts;
 mod breakers;
 mod chaos;
 mod chaos_contents;
+mod chaos_floors;
 mod chaos_takeover;
 mod churn;
 mod claims;

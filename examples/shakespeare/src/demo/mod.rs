@@ -80,6 +80,7 @@ fn manifest() -> Manifest {
         balancer_capacity: 16,
         version: None,
         work_ms: Some(2),
+        peak: None,
         turndown: None,
     };
     Manifest {
@@ -98,6 +99,7 @@ fn manifest() -> Manifest {
         train: None,
         global: Global { max_capacity: 48 },
         index: None,
+        checks: BTreeMap::new(),
         schedules: BTreeMap::new(),
         notices: None,
         clusters: CLUSTERS

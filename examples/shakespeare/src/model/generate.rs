@@ -3,7 +3,15 @@
 use std::time::Duration;
 
 use control_plane::{
-    model::{AssetBuilder, Filter, Provenance, rollout::RolloutPolicy, train::Train},
+    model::{
+        AssetBuilder, Filter, Provenance, TypeName,
+        policy::{
+            AlertPolicy, ApprovalPolicy, BlastRadiusPolicy, CalendarPolicy, CapacityPolicy,
+            FreezePolicy, RatePolicy, Usage,
+        },
+        rollout::RolloutPolicy,
+        train::Train,
+    },
     prelude::{
         Asset, AssetId, AssetRef, Document, Drafts, Generator, GeneratorInfo, Input, Message,
         Problem, Problems,
@@ -13,7 +21,7 @@ use control_plane::{
         CronOperation, History, Operation, PipelineStep, Schedule, StatusIs, Watch, WatchOperation,
     },
 };
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use prodspec::{DependsOn, Edge, ImpactedDomains, Owner, PhysicalCluster, RolloutPolicyRef};
 
@@ -21,7 +29,7 @@ use super::{
     POLICY, Rollout, SOURCE,
     manifest::{Cluster, Notices, Performances, Placed},
     payload::{
-        DatabaseSchema, FailureDomain, FreshIndex, FrontendJob, GlobalBalancer, LoadBalancer,
+        DatabaseSchema, FailureDomain, FreshIndex, FrontendJob, GlobalBalancer, LoadBalancer, Peak,
         Share, balancer_unit, job_unit,
     },
 };
@@ -50,6 +58,13 @@ impl Generator for ShakespeareModel {
             .makes::<FailureDomain>()
             .makes::<RolloutPolicy>()
             .makes::<Train>()
+            .makes::<AlertPolicy>()
+            .makes::<ApprovalPolicy>()
+            .makes::<BlastRadiusPolicy>()
+            .makes::<CalendarPolicy>()
+            .makes::<CapacityPolicy>()
+            .makes::<FreezePolicy>()
+            .makes::<RatePolicy>()
     }
 
     fn generate(&self, input: &Input<'_>, out: &mut Drafts) -> Result<(), Problems> {
@@ -76,6 +91,10 @@ impl Shakespeare<'_> {
         if let Some(index) = &self.manifest.index {
             let index = self.owned(AssetId::new("index")?)?.payload(index)?;
             out.asset(index, self.document.provenance_at("index"))?;
+        }
+        for (name, policy) in &self.manifest.checks {
+            let at = self.document.provenance_at("checks");
+            out.asset(self.check(name, policy.clone())?, at)?;
         }
         for (name, performances) in &self.manifest.schedules {
             let at = self.document.provenance_at("schedules");
@@ -152,8 +171,37 @@ impl Shakespeare<'_> {
             .addon(&ImpactedDomains::Domains(vec![name.into()]))?;
         out.asset(domain, at.clone())?;
         out.asset(self.job(name, cluster)?, at.clone())?;
+        if cluster.peak.is_some() {
+            out.asset(self.kept(name)?, at.clone())?;
+        }
         out.asset(self.balancer(name, cluster)?, at.clone())?;
         Ok(())
+    }
+
+    /// Makes the asset of a policy that holds changes back.
+    fn check(&self, name: &str, mut policy: Map<String, Value>) -> Result<AssetBuilder, Problems> {
+        let of_type = policy.remove("type").unwrap_or_default();
+        let of_type = of_type.as_str().unwrap_or_default();
+        let of_type = TypeName::new(&format!("prodspec.v1.{of_type}"))?;
+        let asset = self.owned(AssetId::new(name)?)?;
+        Ok(asset.payload_value(of_type, &policy.into())?)
+    }
+
+    /// Makes the policy by which the job of a cluster keeps the capacity of its peak.
+    fn kept(&self, name: &str) -> Result<AssetBuilder, Problems> {
+        let payload = CapacityPolicy {
+            of: Filter::ids([id("job", name)?]),
+            unit: job_unit(name),
+            per: None,
+            usage: Usage {
+                field: Some("addon.Peak.requests".into()),
+                ..Usage::default()
+            },
+            headroom: 1.0,
+            peak: Default::default(),
+            except: Vec::new(),
+        };
+        Ok(self.owned(id("capacity", name)?)?.payload(&payload)?)
     }
 
     fn job(&self, name: &str, cluster: &Cluster) -> Result<AssetBuilder, Problems> {
@@ -168,7 +216,10 @@ impl Shakespeare<'_> {
             flags: self.manifest.flags_of(cluster),
         };
         let needs = vec![Edge::version(payload.database.id.clone())];
-        let job = governed(self.owned(id("job", name)?)?)?.payload(&payload)?;
+        let mut job = governed(self.owned(id("job", name)?)?)?.payload(&payload)?;
+        if let Some(requests) = cluster.peak {
+            job = job.addon(&Peak { requests })?;
+        }
         in_cluster(job, name, cluster, needs)
     }
 

@@ -37,6 +37,10 @@ pub struct Manifest<C = Cluster> {
     /// What is printed and performed at the times of a cron expression, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub schedules: BTreeMap<String, Performances>,
+    /// Policies that hold changes back, by id. Each has the last part of the name of its type in the field `type`, such as
+    /// `FreezePolicy`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub checks: BTreeMap<String, serde_json::Map<String, serde_json::Value>>,
     /// When people are told that tasks are not as the manifest says. None: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notices: Option<Notices>,
@@ -93,6 +97,10 @@ pub struct Cluster {
     /// program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work_ms: Option<u32>,
+    /// Number of requests at the same time that the cluster serves at its busiest. Its job keeps as much capacity, whatever is
+    /// edited. None: it may shrink.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak: Option<u64>,
     /// Present if the cluster shall be removed from production.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turndown: Option<Turndown>,
@@ -143,6 +151,10 @@ impl Manifest {
             let schedules = serde_json::to_string(&self.schedules).unwrap_or_default();
             text.push_str(&format!("schedules: {schedules}\n"));
         }
+        if !self.checks.is_empty() {
+            let checks = serde_json::to_string(&self.checks).unwrap_or_default();
+            text.push_str(&format!("checks: {checks}\n"));
+        }
         if let Some(Notices { out_of_sync_secs }) = self.notices {
             text.push_str(&format!(
                 "notices:\n  out_of_sync_secs: {out_of_sync_secs}\n"
@@ -159,6 +171,9 @@ impl Manifest {
             }
             if let Some(work_ms) = cluster.work_ms {
                 text.push_str(&format!("    work_ms: {work_ms}\n"));
+            }
+            if let Some(peak) = cluster.peak {
+                text.push_str(&format!("    peak: {peak}\n"));
             }
             if let Some(Turndown {
                 reason,

@@ -24,8 +24,8 @@ mod rollout;
 pub use generate::ShakespeareModel;
 pub use manifest::{Cluster, Global, Manifest, Notices, Performances, Turndown};
 pub use payload::{
-    DatabaseSchema, FailureDomain, FreshIndex, FrontendJob, GlobalBalancer, LoadBalancer, Share,
-    balancer_unit, cluster_of, job_unit,
+    DatabaseSchema, FailureDomain, FreshIndex, FrontendJob, GlobalBalancer, LoadBalancer, Peak,
+    Share, balancer_unit, cluster_of, job_unit,
 };
 pub use rollout::{Canary, Rollout, Wave};
 

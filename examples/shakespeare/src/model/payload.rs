@@ -25,6 +25,18 @@ pub fn cluster_of(asset: &AssetId) -> &str {
     asset.as_str().rsplit('/').next().unwrap_or_default()
 }
 
+/// Addon of a job: the usage of its cluster at its busiest, which is modelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Peak {
+    /// Number of requests at the same time.
+    pub requests: u64,
+}
+
+impl Message for Peak {
+    const TYPE: &'static str = "shakespeare.v1.Peak";
+}
+
 /// Payload of a job: the frontends of one cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -34,6 +34,7 @@ pub(in crate::demo) async fn joined(session: &mut Session) -> Held<String> {
         balancer_capacity: 8,
         version: Some(session.wanted().version),
         work_ms: old,
+        peak: None,
         turndown: None,
     };
     session.edit(|manifest| drop(manifest.clusters.insert(NEWCOMER.into(), cluster)))?;

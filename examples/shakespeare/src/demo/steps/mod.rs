@@ -1,6 +1,7 @@
 //! The steps of the demo, one module per kind. Each step begins and ends with production equal to the manifest.
 
 mod crash;
+mod held;
 mod limited;
 mod policy;
 mod promoted;
@@ -51,6 +52,8 @@ impl Part {
                 &[S::PolicyChanged],
                 &[S::Promoted],
                 &[S::Limited],
+                &[S::Frozen],
+                &[S::UnderPeak],
                 &[S::Emergency],
             ],
             Self::Edits => &[&[S::Beside, S::Joined, S::Train]],
@@ -92,6 +95,8 @@ pub(super) enum Step {
     PolicyChanged,
     Promoted,
     Limited,
+    Frozen,
+    UnderPeak,
     Emergency,
     Beside,
     Joined,
@@ -160,6 +165,8 @@ impl Step {
             Self::PolicyChanged => policy::changed(session).await,
             Self::Promoted => promoted::promoted(session).await,
             Self::Limited => limited::limited(session).await,
+            Self::Frozen => held::frozen(session).await,
+            Self::UnderPeak => held::under_peak(session).await,
             Self::Emergency => policy::emergency(session).await,
             Self::Beside => beside::beside(session).await,
             Self::Joined => joined::joined(session).await,
@@ -203,6 +210,8 @@ impl play::Step<Manifest> for Step {
             Self::PolicyChanged => "a policy changed midway",
             Self::Promoted => "waves, promoted by command",
             Self::Limited => "limits on assets in flight",
+            Self::Frozen => "a freeze that is an edit",
+            Self::UnderPeak => "capacity kept at the peak",
             Self::Emergency => "an emergency under alert",
             Self::Beside => "a flag beside a bad version",
             Self::Joined => "a cluster comes midway",

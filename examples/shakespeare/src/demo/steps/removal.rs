@@ -169,6 +169,7 @@ fn visitor(turndown: Option<Turndown>) -> Cluster {
         balancer_capacity: 8,
         version: None,
         work_ms: None,
+        peak: None,
         turndown,
     }
 }
