@@ -8,7 +8,7 @@ pub mod shell;
 
 pub use config::{Config, TypeConfig};
 pub use kernel::{
-    AssetStatus, Command, Explanation, Interventions, Named, Outcome, Prospect, Status,
+    ApprovalSet, AssetStatus, Command, Explanation, Interventions, Named, Outcome, Prospect, Status,
 };
 pub use plugin_sdk::standing::Reason;
 pub use registry::Registry;

@@ -1,6 +1,6 @@
 //! Commands of operators: pauses, approvals, overrides. Each has who and why, and is durable when the call returns.
 
-use annealing_enforcer::Command;
+use annealing_enforcer::{ApprovalSet, Command};
 use annealing_strategist::{By, StoppedLine};
 use control_plane_runtime::Runtime;
 use control_plane_store::records::{Approval, Override, Pause, Scope};
@@ -81,11 +81,12 @@ impl<R: Runtime> Handle<R> {
         self.tell(Command::Resume { scope, by }).await
     }
 
-    /// Approves a destructive change of `asset`, for one push. `change` is the digest of exactly this change, as
-    /// `explain` or `plan` shows it. The approval expires at `until`, by default after 24 hours.
+    /// Approves a change of `asset`: one that is destructive, for one push, or one that a policy in intent asks about, until the asset
+    /// has settled. `change` is the digest of exactly this change, as `explain` or `plan` shows it. The approval expires at `until`,
+    /// by default after 24 hours.
     ///
     /// # Errors
-    /// If the asset now has another change, the change is not destructive, or this process does not own the partition.
+    /// If the asset now has another change, the change waits for no approval, or this process does not own the partition.
     pub async fn approve(
         &self,
         asset: &AssetId,
@@ -97,6 +98,37 @@ impl<R: Runtime> Handle<R> {
         self.tell(Command::Approve {
             asset,
             change,
+            until,
+            by,
+        })
+        .await
+    }
+
+    /// The changes that wait for approvals by policies in intent, in sets of equal changes of one policy. Changes of rollouts that
+    /// have not moved their assets yet are included.
+    ///
+    /// # Errors
+    /// If this process does not own the partition.
+    pub async fn awaiting_approval(&self) -> Result<Vec<ApprovalSet>, Error> {
+        self.generation().await?;
+        Ok(self.enforcer.awaiting_approval().await?)
+    }
+
+    /// Approves all changes of a set. It is refused if the set has not this digest and size any more: look at it again then. Each
+    /// member is approved by itself: if its change differs later, its approval is void, and the others stay.
+    ///
+    /// # Errors
+    /// If no such set waits for approvals, or this process does not own the partition.
+    pub async fn approve_set(
+        &self,
+        set: Digest,
+        size: usize,
+        by: By,
+        until: Option<Timestamp>,
+    ) -> Result<(), Error> {
+        self.tell(Command::ApproveSet {
+            set,
+            size,
             until,
             by,
         })

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use control_plane_store::records::{Approval, Decision, Ended, Outcome, Override, Pause, Scope};
+use control_plane_store::records::{Decision, Ended, Outcome, Override, Pause, Scope};
 use jiff::Timestamp;
-use plugin_sdk::{By, Cause, CheckName, Delay, Now};
+use plugin_sdk::{By, Cause, CheckName, Now};
 use prodspec_model::{AssetId, Digest, TypeName};
 
 use super::{
@@ -46,6 +46,12 @@ impl Kernel {
                 until,
                 by,
             } => self.approve(now, asset, change, until, by, out),
+            Command::ApproveSet {
+                set,
+                size,
+                until,
+                by,
+            } => self.approve_set(now, (set, size), until, by, out),
             Command::Override {
                 asset,
                 change,
@@ -103,39 +109,6 @@ impl Kernel {
         Ok(())
     }
 
-    fn approve(
-        &mut self,
-        now: Now,
-        asset: AssetId,
-        change: Digest,
-        until: Option<Timestamp>,
-        by: By,
-        out: &mut Effects,
-    ) -> Result<(), Refused> {
-        let slot = match self.is_ahead(now, &asset, change, Delay::awaits_approval) {
-            true => self.known(&asset)?,
-            false => self.has_change(&asset, change)?,
-        };
-        if !self.destroys(slot) && !self.awaits_approval(now, slot, &asset, change) {
-            return Err(format!(
-                "change {change} of `{asset}` needs no approval: it destroys nothing, and no policy waits for one"
-            ));
-        }
-        is_to_come(now, until)?;
-        let approval = Approval {
-            asset: asset.clone(),
-            change,
-            by,
-            at: now.wall,
-            until: People::until(now.wall, until),
-            used: None,
-            replaced: None,
-        };
-        self.let_through(Waiver::Approval(approval), out);
-        self.asked(now, slot);
-        Ok(())
-    }
-
     fn lift(
         &mut self,
         now: Now,
@@ -184,7 +157,7 @@ impl Kernel {
     }
 
     /// Puts an approval or an override in force. One for the same change that is unused is replaced.
-    fn let_through(&mut self, word: Waiver, out: &mut Effects) {
+    pub(super) fn let_through(&mut self, word: Waiver, out: &mut Effects) {
         let older = self.people.heed(word.clone());
         if let Some(older) = older.filter(|_| !self.planted(Bug::KeepRepeated)) {
             self.record_word(older, out);
@@ -330,7 +303,7 @@ impl Kernel {
     }
 
     /// Returns the slot of an asset that is enforced or an orphan.
-    fn known(&self, asset: &AssetId) -> Result<SlotNo, Refused> {
+    pub(super) fn known(&self, asset: &AssetId) -> Result<SlotNo, Refused> {
         self.table.find(asset.as_str()).ok_or_else(|| {
             format!(
                 "no enforced asset is called `{asset}`; `status` and `explain` name those that are"
@@ -339,7 +312,7 @@ impl Kernel {
     }
 
     /// Returns the slot of an asset whose last diff found exactly this change.
-    fn has_change(&self, asset: &AssetId, change: Digest) -> Result<SlotNo, Refused> {
+    pub(super) fn has_change(&self, asset: &AssetId, change: Digest) -> Result<SlotNo, Refused> {
         let slot = self.known(asset)?;
         let it = self.attempts.at(self.table.slot(slot).attempt);
         let found = it.and_then(|it| it.change.as_ref());
@@ -358,7 +331,7 @@ impl Kernel {
         }
     }
 
-    fn destroys(&self, slot: SlotNo) -> bool {
+    pub(super) fn destroys(&self, slot: SlotNo) -> bool {
         let it = self.attempts.at(self.table.slot(slot).attempt);
         it.is_some_and(|it| {
             let destructive = |change: &plugin_sdk::Change| change.effects.destructive;

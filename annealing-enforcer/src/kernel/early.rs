@@ -47,6 +47,11 @@ pub(crate) fn before_intent(
             let resumed = people.resume(&scope, ended);
             return resumed.ok_or_else(|| not_paused(&scope, people.paused()));
         }
+        Command::ApproveSet { set, .. } => {
+            return Err(format!(
+                "no change with the digest {set} waits: the partition has no incarnation yet"
+            ));
+        }
         Command::Approve { asset, .. }
         | Command::Override { asset, .. }
         | Command::LookNow { asset, .. }

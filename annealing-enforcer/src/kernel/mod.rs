@@ -5,6 +5,7 @@
 
 mod admission;
 mod ahead;
+mod approvals;
 mod branch;
 mod check;
 mod clock;
@@ -56,6 +57,7 @@ use plugin_sdk::{FencingToken, Now};
 use prodspec_model::Incarnation;
 
 pub(crate) use admission::failed_check;
+pub use approvals::ApprovalSet;
 pub(crate) use early::before_intent;
 pub use event::{Call, CheckCall, Effects, Event, News, PushCall, Record, Target};
 pub use explain::{AssetStatus, Explanation, OTHERS, Prospective, Waiting};

@@ -1,14 +1,11 @@
 //! Policies that are checks, as assets: a verdict from before one of them changed admits nothing, and assets that wait for a changed
 //! one are checked again.
 
-use plugin_sdk::{Approved, By, Delay, Now};
-use prodspec_model::{Asset, AssetId, Digest, Incarnation, policy};
-
-use control_plane_store::records::Ended;
+use plugin_sdk::{Delay, Now};
+use prodspec_model::{Asset, AssetId, Incarnation, policy};
 
 use super::{
     Kernel,
-    event::Effects,
     state::{
         attempt::{Phase, Wait},
         numbers::AttemptNo,
@@ -53,70 +50,5 @@ impl Kernel {
     pub(super) fn has_read_policies(&self, at: AttemptNo) -> bool {
         let it = self.attempts.at(at);
         it.is_some_and(|it| it.seen.newest >= self.table.policies_since())
-    }
-
-    /// The approvals of a change that count now (R110).
-    pub(super) fn approvals(&self, now: Now, asset: &AssetId, change: Digest) -> Vec<Approved> {
-        let given = self.people.approvals(asset, change, now.wall);
-        let given = given.map(|it| Approved {
-            by: it.by.who.as_str().into(),
-            at: it.at,
-        });
-        given.collect()
-    }
-
-    /// R110: ends the approvals of an asset that has settled. A later change needs new ones, even if it is the same.
-    pub(super) fn end_approvals(&mut self, now: Now, slot: SlotNo, out: &mut Effects) {
-        if self.people.has_no_approval() {
-            return;
-        }
-        let Some(id) = self.table.id(slot) else {
-            return;
-        };
-        let ended = Ended {
-            by: By::new("the enforcer", format!("`{id}` has settled")),
-            at: now.wall,
-        };
-        for approval in self.people.end_approvals(&id, &ended) {
-            self.record_word(approval, out);
-        }
-    }
-
-    /// Whether an asset waits for approvals, or a rollout waits for approvals of its push. An earlier approval of the change shows
-    /// that it does: the checks run again after each.
-    pub(super) fn awaits_approval(
-        &self,
-        now: Now,
-        slot: SlotNo,
-        asset: &AssetId,
-        change: Digest,
-    ) -> bool {
-        let at = self.table.slot(slot).attempt;
-        let phase = self.attempts.at(at).map(|it| &it.phase);
-        let waits = match phase {
-            Some(Phase::Waiting(Wait::Delayed(delays, _))) => {
-                delays.iter().any(Delay::awaits_approval)
-            }
-            _ => false,
-        };
-        let is_first = || {
-            self.people
-                .approvals(asset, change, now.wall)
-                .next()
-                .is_none()
-        };
-        waits || !is_first() || self.is_ahead(now, asset, change, Delay::awaits_approval)
-    }
-
-    /// Whether a rollout tried a push with this change, and a delay is such.
-    pub(super) fn is_ahead(
-        &self,
-        now: Now,
-        asset: &AssetId,
-        change: Digest,
-        such: impl Fn(&Delay) -> bool,
-    ) -> bool {
-        let mut ahead = self.ahead.of(now.mono, asset);
-        ahead.any(|push| push.change.digest == change && push.verdict.delays.iter().any(&such))
     }
 }

@@ -15,7 +15,9 @@ use plugin_sdk::{
 };
 use prodspec_model::{AssetId, Incarnation, IncarnationNo};
 
-use crate::kernel::{Branch, Command, Event, Explanation, Interventions, Status, Target};
+use crate::kernel::{
+    ApprovalSet, Branch, Command, Event, Explanation, Interventions, Status, Target,
+};
 
 /// One input of the shell. Inputs with a reply are answered through it; a dropped reply means no answer.
 pub(crate) enum Input {
@@ -31,6 +33,8 @@ pub(crate) enum Input {
     Foreseen(Box<Foreseen>),
     Status(oneshot::Sender<Status>),
     Interventions(oneshot::Sender<Interventions>),
+    /// Asks for the changes that wait for approvals.
+    Awaiting(oneshot::Sender<Vec<ApprovalSet>>),
     Branches(oneshot::Sender<BTreeMap<Branch, u64>>),
     /// Replies `None` if the asset is not known.
     Explain(AssetId, oneshot::Sender<Option<Explanation>>),

@@ -230,6 +230,10 @@ impl<R: Runtime> Ownership<R> {
                 let words = self.kernel.interventions(self.runtime.now());
                 drop(reply.send(words))
             }
+            Input::Awaiting(reply) => {
+                let sets = self.kernel.awaiting_approval(self.runtime.now());
+                drop(reply.send(sets))
+            }
             Input::Branches(reply) => drop(reply.send(self.kernel.branches().clone())),
             Input::Explain(asset, reply) => {
                 drop(reply.send(self.kernel.explain(self.runtime.now(), &asset)))

@@ -75,10 +75,11 @@ pub struct Ended {
     pub at: Timestamp,
 }
 
-/// An approval: one destructive change of an asset is allowed, for one push. Recorded under asset, change and time.
+/// An approval of a change by a person: a destructive one is allowed, for one push, and a policy that asks for people counts one.
+/// Recorded under asset, change, time and person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Approval {
-    /// Asset whose resource the change destroys in part or in whole.
+    /// Asset whose change is approved.
     pub asset: AssetId,
     /// Digest of the approved change.
     pub change: Digest,
@@ -142,9 +143,10 @@ pub struct Used {
 }
 
 impl Approval {
-    /// Name under which the approval is recorded.
+    /// Name under which the approval is recorded. Two people may approve at the same time.
     pub fn name(&self) -> String {
-        format!("{}/{}/{}", self.asset, self.change, self.at)
+        let who = Digest::of(self.by.who.as_bytes()).short();
+        format!("{}/{}/{}/{who}", self.asset, self.change, self.at)
     }
 
     /// Whether the approval can let a push through at `now`: it is unused, not replaced, and has not expired.

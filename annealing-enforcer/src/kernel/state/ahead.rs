@@ -56,6 +56,27 @@ impl Ahead {
         pushes.insert((asset.digest(), cause), push);
     }
 
+    /// Ends the verdicts on the pushes of an asset: selections need new ones.
+    pub(in crate::kernel) fn check_again(&mut self, now: Mono, asset: &AssetId) {
+        for push in self
+            .0
+            .get_mut(asset)
+            .into_iter()
+            .flat_map(BTreeMap::values_mut)
+        {
+            push.until = push.until.min(now);
+        }
+    }
+
+    /// All pushes that would wait, as [`of`](Self::of) shows them.
+    pub(in crate::kernel) fn all(&self, now: Mono) -> impl Iterator<Item = (&AssetId, &PushAhead)> {
+        let all = self
+            .0
+            .iter()
+            .flat_map(|(id, pushes)| pushes.values().map(move |it| (id, it)));
+        all.filter(move |(_, it)| now < it.noted + LONGEST)
+    }
+
     /// Forgets all verdicts.
     pub(in crate::kernel) fn clear(&mut self) {
         self.0.clear();

@@ -35,13 +35,24 @@ pub enum Command {
         /// The operator who gives the command, and the reason.
         by: By,
     },
-    /// Admits one destructive push of this change.
+    /// Approves a change: one that is destructive, for one push, or one that a policy asks about.
     Approve {
         /// Id of the asset that is to be pushed.
         asset: AssetId,
         /// Digest of the change, as shown by `explain` and `plan`.
         change: Digest,
         /// Time at which the approval expires. `None`: in 24 h.
+        until: Option<Timestamp>,
+        /// The operator who gives the command, and the reason.
+        by: By,
+    },
+    /// Approves all changes of a set at once. It must be as it was when its digest was shown.
+    ApproveSet {
+        /// The digest of the set.
+        set: Digest,
+        /// Number of changes in the set.
+        size: usize,
+        /// Time at which the approvals expire. `None`: in 24 h.
         until: Option<Timestamp>,
         /// The operator who gives the command, and the reason.
         by: By,
@@ -89,6 +100,7 @@ impl Command {
             Self::Pause { by, .. }
             | Self::Resume { by, .. }
             | Self::Approve { by, .. }
+            | Self::ApproveSet { by, .. }
             | Self::Override { by, .. }
             | Self::LookNow { by, .. }
             | Self::Acknowledge { by, .. }

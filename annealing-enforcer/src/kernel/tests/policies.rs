@@ -172,3 +172,81 @@ fn r12_a_destructive_push_spends_the_approvals_of_all_people() {
     let left: Vec<_> = left.filter(|it| it.holds(rig.now.wall)).collect();
     assert!(left.is_empty(), "{left:?}");
 }
+
+/// Makes assets wait for approvals of their changes.
+fn wait_for_approvals(rig: &mut Rig, names: &[&str]) {
+    for name in names {
+        rig.diffed(name, differs);
+        rig.checked(name, needs_approval);
+    }
+}
+
+fn approve_set(rig: &mut Rig, (set, size): (Digest, usize)) -> Result<(), String> {
+    rig.try_say(Command::ApproveSet {
+        set,
+        size,
+        until: None,
+        by: By::new("ada", "looked at all of them"),
+    })
+}
+
+#[test]
+fn r110_set_of_equal_changes_is_approved_by_one_command() {
+    let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1), thing("c", 1)]);
+    wait_for_approvals(&mut rig, &["a", "b"]);
+    rig.diffed("c", destroys);
+    rig.checked("c", needs_approval);
+    let sets = rig.kernel.awaiting_approval(rig.now);
+    let sizes: Vec<usize> = sets.iter().map(|it| it.members.len()).collect();
+    assert_eq!(sizes.iter().sum::<usize>(), 3);
+    let two = sets.iter().find(|it| it.members.len() == 2).unwrap();
+    approve_set(&mut rig, (two.digest, 2)).unwrap();
+    let approved = in_force(&rig);
+    let given: Vec<_> = approved
+        .iter()
+        .map(|it| (it.asset.as_str(), &*it.by.who))
+        .collect();
+    assert_eq!(given, [("a", "ada"), ("b", "ada")]);
+    assert!(rig.is_diffing("a") && rig.is_diffing("b"));
+}
+
+#[test]
+fn r110_set_that_has_changed_since_it_was_shown_is_refused() {
+    let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
+    wait_for_approvals(&mut rig, &["a"]);
+    let shown = rig.kernel.awaiting_approval(rig.now)[0].digest;
+    assert!(
+        approve_set(&mut rig, (shown, 2)).is_err(),
+        "the size differs"
+    );
+    wait_for_approvals(&mut rig, &["b"]);
+    let why = approve_set(&mut rig, (shown, 1)).unwrap_err();
+    assert!(why.contains("(2 of test)"), "{why}");
+    assert!(in_force(&rig).is_empty());
+}
+
+#[test]
+fn r110_approval_before_the_rollout_moves_lets_its_next_selection_ask_again() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.in_sync("a");
+    let (at, cause) = (rig.latest.clone(), plugin_sdk::Cause::Intent);
+    let asset = at.asset(&id("a")).unwrap();
+    let change = plugin_sdk::Change::new(&asset, "make it so", vec![], Default::default());
+    let ask = |rig: &mut Rig| {
+        let now = rig.now.mono;
+        rig.kernel.ask_ahead(now, (&at, cause), vec![id("a")])
+    };
+    assert_eq!(ask(&mut rig), [id("a")]);
+    let found = std::sync::Arc::new(change.clone());
+    let verdict = needs_approval(Verdict::proceed(rig.now.wall));
+    let now = rig.now;
+    rig.kernel
+        .checked_ahead(now, &asset, cause, (found, verdict));
+    assert_eq!(ask(&mut rig), []);
+    assert_eq!(rig.kernel.awaiting_approval(rig.now).len(), 1);
+    approve(&mut rig, change.digest, "ada").unwrap();
+    assert_eq!(ask(&mut rig), [id("a")]);
+    // The check runs; a second person is as quick.
+    approve(&mut rig, change.digest, "bo").unwrap();
+    assert_eq!(in_force(&rig).len(), 2);
+}

@@ -13,7 +13,7 @@ use prodspec_model::{AssetId, IncarnationNo};
 
 use super::{Explained, Handle, explained};
 use crate::{
-    kernel::{Branch, Command, Explanation, Interventions, Status},
+    kernel::{ApprovalSet, Branch, Command, Explanation, Interventions, Status},
     shell::{
         error::AskError,
         input::{Awaited, Input, Settle},
@@ -49,6 +49,14 @@ impl<R: Runtime> Handle<R> {
     pub fn beside(&self, name: &'static str, make: Make) -> SupervisedTask {
         let reports = self.task_failures.of(&self.partition, name);
         SupervisedTask::start(&self.runtime, reports, make)
+    }
+
+    /// The changes that wait for approvals by policies, in sets of equal changes. [`Command::ApproveSet`] approves one of them.
+    ///
+    /// # Errors
+    /// When the enforcer is not running here, has not started yet, or has stopped itself.
+    pub async fn awaiting_approval(&self) -> Result<Vec<ApprovalSet>, AskError> {
+        self.ask(Input::Awaiting).await
     }
 
     /// The number of times that each branch of the kernel was taken, for simulations and metrics.

@@ -3,7 +3,7 @@
 use control_plane::{
     AsIntended, Explained, GroupStatus, enforcer,
     enforcer::{
-        Named,
+        ApprovalSet, Named,
         kernel::{Explanation, Prospective, Waiting},
     },
     generation::{Refusal, SealOverride},
@@ -24,6 +24,9 @@ use crate::{
     program::Failure,
     voice::{say, say_all, say_json},
 };
+
+/// Maximum number of assets that are named of a set of changes.
+const NAMED: usize = 5;
 
 /// Prints the state of the partition, as text or as JSON.
 ///
@@ -177,6 +180,39 @@ fn some(named: &Named) -> String {
         0 => names.join(", "),
         more => format!("{} and {more} more", names.join(", ")),
     }
+}
+
+/// Prints the changes that wait for approvals, one line for each set of equal changes.
+///
+/// # Errors
+/// When no control plane is running.
+pub(super) async fn approvals(place: &Place) -> Result<(), Failure> {
+    let all = Control::find(place).await?.approvals().await?;
+    if all.is_empty() {
+        say("no change waits for an approval");
+    }
+    for ApprovalSet {
+        digest,
+        check,
+        change,
+        members,
+    } in all
+    {
+        let (set, size) = (digest.short(), members.len());
+        let named = Named {
+            first: members.into_keys().take(NAMED).collect(),
+            many: size as u32,
+        };
+        say(format_args!(
+            "{}, by {check}: {}",
+            some(&named),
+            change.summary
+        ));
+        say(format_args!(
+            "  approve --set {set} --size {size} --why ..."
+        ));
+    }
+    Ok(())
 }
 
 /// Prints why an asset is, or is not, being pushed; without `asset`, a line for each asset.

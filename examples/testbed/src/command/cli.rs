@@ -65,7 +65,9 @@ pub enum Command {
     },
     /// Send requests until Ctrl-C. The health of a rollout is judged by their answers.
     Load,
-    /// Approve one destructive change of an asset.
+    /// Show the changes that wait for approvals, in sets of equal changes.
+    Approvals,
+    /// Approve one change of an asset, or a set of changes.
     Approve(tell::Approve),
     /// Override a guard or a check for one change.
     Override(tell::Override),
@@ -112,6 +114,7 @@ impl Command {
             Self::Schedules { json } => triggers::schedules(&place, json).await?,
             Self::Watches { json } => triggers::watches(&place, json).await?,
             Self::Load => load::load(&place).await?,
+            Self::Approvals => ask::approvals(&place).await?,
             Self::Approve(said) => tell::tell(&place, said.into()).await?,
             Self::Override(said) => tell::tell(&place, said.into()).await?,
             Self::Acknowledge(said) => tell::tell(&place, said.acknowledged()).await?,

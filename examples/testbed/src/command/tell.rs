@@ -30,11 +30,18 @@ impl From<Signed> for Said {
     }
 }
 
-/// Approves one destructive change of an asset.
+/// Approves one change of an asset, or a set of changes.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Approve {
     /// Id of the asset to change.
-    asset: AssetId,
+    #[arg(required_unless_present = "set")]
+    asset: Option<AssetId>,
+    /// Digest of a set of changes, or its beginning, as `approvals` shows it.
+    #[arg(long, requires = "size", conflicts_with_all = ["asset", "change"])]
+    set: Option<String>,
+    /// Number of changes in the set.
+    #[arg(long)]
+    size: Option<usize>,
     /// Digest of the change, as `explain` shows it. Default: the pending change.
     #[arg(long)]
     change: Option<Digest>,
@@ -132,10 +139,19 @@ impl From<Resume> for Word {
 
 impl From<Approve> for Word {
     fn from(said: Approve) -> Self {
-        Self::Approve {
-            asset: said.asset,
-            change: said.change,
-            said: said.signed.into(),
+        let signed = said.signed.into();
+        match (said.asset, said.set) {
+            (Some(asset), _) => Self::Approve {
+                asset,
+                change: said.change,
+                said: signed,
+            },
+            // The command line requires a set if there is no asset.
+            (None, set) => Self::ApproveSet {
+                set: set.unwrap_or_default(),
+                size: said.size.unwrap_or_default(),
+                said: signed,
+            },
         }
     }
 }

@@ -6,7 +6,7 @@ use std::{io, path::PathBuf, time::Duration};
 use bytes::Bytes;
 use control_plane::{
     DryRun, Explained, TrainView,
-    enforcer::Plan,
+    enforcer::{ApprovalSet, Plan},
     model::AssetId,
     prelude::Problems,
     strategist::{GroupOutcome, Rollout, preview::Schedule},
@@ -164,6 +164,14 @@ impl Control {
         let key = key.map(|key| format!("/{key}")).unwrap_or_default();
         let path = format!("preview/{takes}{key}");
         self.call(Method::GET, &path, Bytes::new()).await
+    }
+
+    /// The changes that wait for approvals, in sets of equal changes.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn approvals(&self) -> Result<Vec<ApprovalSet>, Error> {
+        self.call(Method::GET, "approvals", Bytes::new()).await
     }
 
     /// Returns the trains, with their stages and versions.

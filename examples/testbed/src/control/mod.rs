@@ -56,12 +56,21 @@ pub struct Rolling {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Word {
-    /// Approves one destructive change of an asset.
+    /// Approves one change of an asset.
     Approve {
         /// Id of the asset concerned.
         asset: AssetId,
         /// Digest of the change. None means the change that a push would make now.
         change: Option<Digest>,
+        /// Name and reason given by the operator.
+        said: Said,
+    },
+    /// Approves all changes of a set.
+    ApproveSet {
+        /// Digest of the set, or its beginning.
+        set: String,
+        /// Number of changes in the set.
+        size: usize,
         /// Name and reason given by the operator.
         said: Said,
     },

@@ -12,7 +12,7 @@ use axum::{
 };
 use control_plane::{
     By, DryRun, Explained, Given, Handle, TrainView,
-    enforcer::Plan,
+    enforcer::{ApprovalSet, Plan},
     model::{AssetId, Digest},
     prelude::{Timestamp, YamlFile},
     store::records::Scope,
@@ -55,6 +55,7 @@ impl Server {
             .route("/preview/{takes}", get(preview))
             .route("/preview/{takes}/{*key}", get(preview_of))
             .route("/trains", get(trains))
+            .route("/approvals", get(approvals))
             .route("/plan", get(plan))
             .route("/explain", get(explain_all))
             .route("/explain/{*asset}", get(explain))
@@ -207,6 +208,7 @@ async fn tell(
             change,
             said,
         } => approve(&handle, &asset, change, by(said)?).await?,
+        Word::ApproveSet { set, size, said } => approve_set(&handle, &set, size, by(said)?).await?,
         Word::OverrideCheck {
             check,
             asset,
@@ -258,6 +260,22 @@ async fn approve(
 ) -> Result<(), Refused> {
     let change = present(handle, asset, named).await?;
     Ok(handle.approve(asset, change, by, None).await?)
+}
+
+async fn approve_set(handle: &Handle, set: &str, size: usize, by: By) -> Result<(), Refused> {
+    let all = handle.awaiting_approval().await?;
+    let mut found = all
+        .iter()
+        .filter(|it| it.digest.to_string().starts_with(set));
+    let (Some(one), None) = (found.next(), found.next()) else {
+        let why = format!("`{set}` names no set, or several; `approvals` shows those that wait");
+        return Err(Refusal::Other(why).into());
+    };
+    Ok(handle.approve_set(one.digest, size, by, None).await?)
+}
+
+async fn approvals(State(shared): State<Shared>) -> Answer<Vec<ApprovalSet>> {
+    Ok(Json(shared.handle.awaiting_approval().await?))
 }
 
 async fn roll_out(

@@ -1,5 +1,8 @@
 //! Policies in intent that are checks, through the whole control plane.
 
+mod approvals;
+mod capacity;
+
 use std::{
     sync::{
         Arc, Mutex,
@@ -218,54 +221,6 @@ async fn calendar_in_intent_opens_at_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn r110_change_waits_for_the_approvals_of_different_people() {
-    let two = "approval/services: {type: ApprovalPolicy, of: {ids: [a]}, people: 2, expires: 2h}";
-    let world = World::start(two).await;
-    until(&world.running, "the other is pushed", || {
-        world.of_size(2) == 1
-    })
-    .await;
-    passes(QUIET).await;
-    let shown = world.shown("a").await;
-    assert!(shown.contains("needs 2 more of 2 approvals"), "{shown}");
-    let handle = &world.running.handle;
-    let change = async || {
-        let explained = handle.explain(&id("a")).await.unwrap();
-        let change = explained.enforced().unwrap().chain[0].change.clone();
-        change.unwrap().digest
-    };
-    let asset = id("a");
-    let approve = async |who: &str| {
-        let by = By::new(who, "a test");
-        handle
-            .approve(&asset, change().await, by, None)
-            .await
-            .unwrap();
-        passes(QUIET).await;
-    };
-    approve("ada").await;
-    // A person who repeats the command is still one person.
-    approve("ada").await;
-    let shown = world.shown("a").await;
-    assert!(
-        shown.contains("needs 1 more of 2 approvals (ada at"),
-        "{shown}"
-    );
-    // An approval counts for the time of the policy.
-    passes(Duration::from_secs(2 * 3600)).await;
-    approve("bo").await;
-    assert_eq!(world.production.size("a"), Some(1));
-    approve("ada").await;
-    assert_eq!(world.production.size("a"), Some(2));
-    // It has settled: the same change needs new approvals.
-    world.text.edit(&manifest(1, two));
-    until(&world.running, "it is known", || world.of_size(1) == 1).await;
-    passes(QUIET).await;
-    let shown = world.shown("a").await;
-    assert!(shown.contains("needs 2 more of 2 approvals:"), "{shown}");
-}
-
-#[tokio::test(start_paused = true)]
 async fn limits_in_intent_are_counted() {
     let slow = "rate/all: {type: RatePolicy, of: {}, burst: 1, every: 10m}";
     let world = World::start(slow).await;
@@ -324,73 +279,6 @@ async fn r108_alert_policies_share_one_reading() {
     assert!((1..=130).contains(&requests), "{requests} in 10 minutes");
 }
 
-/// A policy by which the services keep the largest `busy` of a day.
-const CAPACITY: &str = "capacity/all: {type: CapacityPolicy, of: {types: [world.v1.Service]}, unit: size, \
-    usage: {expression: busy}, peak: {window: 1d}}";
-
-/// A manifest with services of these sizes, and policies.
-fn sizes(a: u64, b: u64, check: &str) -> String {
-    format!("services: {{a: {{size: {a}}}, b: {{size: {b}}}}}\nchecks: {{{check}}}\n")
-}
-
-#[tokio::test(start_paused = true)]
-async fn r109_capacity_grows_before_it_shrinks_and_stays_at_the_peak() {
-    let world = World::start("").await;
-    *world.server.0.busy.lock().unwrap() = 150.0;
-    world.text.edit(&sizes(100, 100, CAPACITY));
-    world.all_have(100).await;
-    // Together they have less than the peak while only `a` has changed.
-    world.text.edit(&sizes(40, 160, CAPACITY));
-    let (a, b) = ("a", "b");
-    let size = |name| world.production.size(name);
-    until(&world.running, "both are pushed", || {
-        (size(a), size(b)) == (Some(40), Some(160))
-    })
-    .await;
-    let order = world.production.state().pushes.clone();
-    assert_eq!(order[order.len() - 2..], [id("b"), id("a")]);
-    // Halving both would leave too little, whichever goes first.
-    world.text.edit(&sizes(20, 80, CAPACITY));
-    until(&world.running, "one is pushed", || size(a) == Some(20)).await;
-    passes(LONG * 10).await;
-    assert_eq!(size(b), Some(160));
-    let shown = world.shown("b").await;
-    assert!(
-        shown.contains("would leave 100 size in all, 150 are needed (peak 150"),
-        "{shown}"
-    );
-    assert!(shown.contains("policies/capacity/all"), "{shown}");
-    // Nor is drift repaired while that takes away too much.
-    world.production.state().broken.insert(id("b"));
-    world.production.state().sizes.insert(id("b"), 120);
-    passes(Duration::from_secs(1_000)).await;
-    world.production.state().sizes.insert(id("a"), 35);
-    passes(Duration::from_secs(1_000)).await;
-    assert_eq!((size(a), size(b)), (Some(35), Some(120)));
-    world.production.state().broken.clear();
-    until(&world.running, "both are repaired", || {
-        (size(a), size(b)) == (Some(20), Some(160))
-    })
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn r109_push_that_waits_for_capacity_goes_through_when_the_usage_falls() {
-    let world = World::start("").await;
-    *world.server.0.busy.lock().unwrap() = 150.0;
-    world.text.edit(&sizes(100, 100, CAPACITY));
-    world.all_have(100).await;
-    world.text.edit(&sizes(20, 100, CAPACITY));
-    let size = || world.production.size("a");
-    passes(LONG).await;
-    assert_eq!(size(), Some(100));
-    *world.server.0.busy.lock().unwrap() = 100.0;
-    passes(Duration::from_secs(23 * 3600)).await;
-    assert_eq!(size(), Some(100), "the peak is of the last day");
-    passes(Duration::from_secs(2 * 3600)).await;
-    assert_eq!(size(), Some(20));
-}
-
 #[tokio::test(start_paused = true)]
 async fn policy_that_could_not_check_is_refused_with_its_field() {
     let wrong = [
@@ -437,29 +325,6 @@ async fn policy_that_could_not_check_is_refused_with_its_field() {
         (
             "{type: ApprovalPolicy, of: {}, people: 0}",
             "payload.people: must be at least 1",
-        ),
-    ];
-    are_refused(&wrong).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn r109_capacity_policy_that_could_not_count_is_refused_with_its_field() {
-    let wrong = [
-        (
-            "{type: CapacityPolicy, of: {}, unit: qps, usage: {expression: bsy}}",
-            "payload.usage.expression: there is no metric `bsy`",
-        ),
-        (
-            "{type: CapacityPolicy, of: {}, unit: qps, usage: {expression: busy, field: id}}",
-            "payload.usage: needs an expression",
-        ),
-        (
-            "{type: CapacityPolicy, of: {}, unit: qps, per: id, usage: {expression: busy}}",
-            "payload.usage.label: `label` names the parts",
-        ),
-        (
-            "{type: CapacityPolicy, of: {}, unit: qps, usage: {expression: busy}, peak: {window: 1h}}",
-            "payload.peak.window: must be 1d to 30d",
         ),
     ];
     are_refused(&wrong).await;
