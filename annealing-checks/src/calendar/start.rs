@@ -1,5 +1,5 @@
 //! The layer that adds a [`Calendar`] to a dispatch stack. Separate from the check, because it holds back starts of
-//! executions, not pushes.
+//! executions and of steps, not pushes.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use tower_layer::Layer;
 
 use super::Calendar;
 
-/// A layer that lets executions start only while a calendar is open. A window that closes stops further starts; what is
-/// under way goes on.
+/// A layer that lets executions, or [steps](Self::steps) of them, start only while a calendar is open. A window that closes stops
+/// further starts; an execution and a step under way go on, and so do the further attempts of a step.
 ///
 /// It holds back no urgent work: what the push of a rollback or of an emergency starts. The calendar's causes and types
 /// concern pushes and are ignored here.
@@ -24,7 +24,9 @@ use super::Calendar;
 ///
 /// let nights = Calendar::builder("Europe/Zurich").weekly("Sun-Thu 22:00-04:00").build()?;
 /// let dispatch = tower::ServiceBuilder::new()
-///     .layer(StartLayer::new(nights).workflows(["reindex"]))
+///     .layer(StartLayer::new(nights.clone()).workflows(["reindex"]))
+///     // The migration begins at any time, and switches over at night.
+///     .layer(StartLayer::new(nights).workflows(["migrate"]).steps(["switch"]))
 ///     .service(ByCause);
 /// # Ok::<(), annealing_checks::calendar::Error>(())
 /// ```
@@ -36,6 +38,8 @@ pub struct StartLayer(Starts);
 pub struct Starts {
     calendar: Arc<Calendar>,
     workflows: Option<Arc<[String]>>,
+    /// `None`: starts of executions.
+    steps: Option<Arc<[String]>>,
 }
 
 impl StartLayer {
@@ -44,6 +48,7 @@ impl StartLayer {
         Self(Starts {
             calendar: Arc::new(calendar),
             workflows: None,
+            steps: None,
         })
     }
 
@@ -53,13 +58,31 @@ impl StartLayer {
         self.0.workflows = Some(workflows.into_iter().map(Into::into).collect());
         self
     }
+
+    /// Holds back these steps instead of the starts of executions, by the names of their states.
+    #[must_use]
+    pub fn steps<S: Into<String>>(mut self, steps: impl IntoIterator<Item = S>) -> Self {
+        self.0.steps = Some(steps.into_iter().map(Into::into).collect());
+        self
+    }
 }
 
 impl Starts {
+    /// Whether the request is the first attempt of a bound step or, without bound steps, the start of an execution.
+    fn begins(&self, request: &DispatchRequest) -> bool {
+        match (&self.steps, &request.step) {
+            (None, step) => step.is_none(),
+            (Some(bound), Some(step)) => {
+                request.attempt <= 1 && bound.iter().any(|it| it == step.as_str())
+            }
+            (Some(_), None) => false,
+        }
+    }
+
     fn applies(&self, request: &DispatchRequest) -> bool {
         let name = request.execution.workflow.as_str();
         let of = |workflows: &Arc<[String]>| workflows.iter().any(|it| it == name);
-        request.is_start()
+        self.begins(request)
             && request.class < Class::Urgent
             && self.workflows.as_ref().is_none_or(of)
     }
@@ -130,6 +153,22 @@ mod tests {
     }
 
     #[test]
+    fn r32_step_that_is_bound_waits_until_its_calendar_opens_and_goes_on_after_it() {
+        let bound = || office().steps(["load"]);
+        let step = |name: &str| closed().step(name.into(), None, false);
+        let held = dispatch(bound(), step("load"));
+        let monday: Timestamp = "2026-03-09T09:00:00+01:00".parse().unwrap();
+        assert_eq!(held.delays[0].recheck, Recheck::At(monday));
+        assert!(dispatch(bound(), step("other")).is_go());
+        assert!(dispatch(bound(), closed()).is_go(), "the execution starts");
+        let mut again = step("load");
+        again.attempt = 2;
+        assert!(dispatch(bound(), again).is_go());
+        let cleans_up = closed().step("load".into(), None, true);
+        assert!(dispatch(bound(), cleans_up).is_go());
+    }
+
+    #[test]
     fn r32_calendar_holds_back_its_workflows_only_and_no_urgent_work() {
         assert!(dispatch(office().workflows(["reindex"]), closed()).is_go());
         assert!(!dispatch(office().workflows(["season"]), closed()).is_go());
@@ -150,6 +189,8 @@ mod tests {
     fn r32_start_layer_keeps_the_laws_of_dispatch() {
         let step = closed().step("load".into(), None, false);
         let requests = [dispatch_request(), closed(), step];
+        let bound = office().steps(["load"]);
+        block_on(conformance::dispatch_layer(bound, requests.clone())).unwrap();
         block_on(conformance::dispatch_layer(office(), requests)).unwrap();
     }
 }
