@@ -1,7 +1,7 @@
 //! The check behind [`CapacityLayer`](super::CapacityLayer).
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -73,11 +73,6 @@ struct Floor {
     why: String,
 }
 
-/// A push that takes capacity away.
-struct Shrinks {
-    to: u64,
-}
-
 impl Measured {
     pub(super) fn new(expression: Expression, source: impl MetricSource) -> Self {
         Self {
@@ -133,8 +128,8 @@ impl Capacity {
         }
     }
 
-    /// The capacity that a push leaves of its asset, if it takes some away.
-    fn shrinks(&self, request: &CheckRequest, asset: &Asset) -> Option<Shrinks> {
+    /// The capacity of an asset before and after its push.
+    fn change(&self, request: &CheckRequest, asset: &Asset) -> Transition<u64> {
         let unit = &self.rule.unit;
         let has = request.observed.capacity.get(unit).copied();
         let has = has.unwrap_or_default();
@@ -143,17 +138,26 @@ impl Capacity {
             true => Transition { from: has, to: 0 },
             false => Transition { from: has, to: has },
         });
-        let Transition { from, to } = change;
-        (to < from.max(has)).then_some(Shrinks { to })
+        Transition {
+            from: change.from.max(has),
+            ..change
+        }
     }
 
-    /// The parts that a push takes capacity from: those of the content that is pushed, and of the newest one.
-    fn parts(&self, request: &CheckRequest) -> Result<BTreeSet<String>, BoxError> {
-        let scope = &self.rule.scope;
-        let mut parts: BTreeSet<String> = scope.values(request)?.into_iter().collect();
-        if let Some(newest) = request.newest.get(request.asset_id()) {
-            parts.extend(scope.parts_of(&newest));
-        }
+    /// The parts that a push takes capacity from, with the capacity that it leaves there: those of the newest content, of which
+    /// nothing is left if the pushed content is in other parts, and those of the pushed content.
+    fn shrinks(
+        &self,
+        request: &CheckRequest,
+        asset: &Asset,
+    ) -> Result<BTreeMap<String, u64>, BoxError> {
+        let (scope, change) = (&self.rule.scope, self.change(request, asset));
+        let newest = request.newest.get(request.asset_id());
+        let newest = newest.map(|it| scope.parts_of(&it)).unwrap_or_default();
+        let mut parts: BTreeMap<String, u64> = newest.into_iter().map(|it| (it, 0)).collect();
+        let pushed = scope.values(request)?.into_iter();
+        parts.extend(pushed.map(|it| (it, change.to)));
+        parts.retain(|_, to| *to < change.from);
         Ok(parts)
     }
 
@@ -194,13 +198,14 @@ impl Capacity {
                 (usage, format!("modelled {usage}"))
             }
         };
-        let units = (usage.max(0.0) * rule.headroom).ceil() as u64;
+        // 100 x 1.1 is 110, and a little more as a float.
+        let units = (usage.max(0.0) * rule.headroom * (1.0 - 1e-12)).ceil() as u64;
         let why = format!("{of} x {}", rule.headroom);
         Ok(Floor { units, why })
     }
 
     /// The verdict about one part.
-    async fn part(&self, request: &CheckRequest, part: &str, shrinks: &Shrinks) -> Verdict {
+    async fn part(&self, request: &CheckRequest, part: &str, to: u64) -> Verdict {
         let members = self.members(request, part);
         let floor = match self.floor(request, part, &members).await {
             Ok(floor) => floor,
@@ -213,7 +218,7 @@ impl Capacity {
         };
         let claim = Claim::Keep {
             key: serving.key.clone(),
-            keeps: shrinks.to,
+            keeps: to,
             at_least: floor.units,
         };
         let verdict = request.proceed().claim(claim);
@@ -224,9 +229,10 @@ impl Capacity {
             Ok(served) => served,
             Err(error) => return self.not_known(request, part, &error.to_string()),
         };
-        let left = served.units.saturating_add(shrinks.to);
+        let left = served.units.saturating_add(to);
         match left < floor.units {
-            true => verdict.join(self.too_little(request, part, left, &floor, (serving, served))),
+            // Without the claim: an override of the check lets the push through, and the kernel counts it all the same.
+            true => self.too_little(request, part, left, &floor, (serving, served)),
             false => verdict,
         }
     }
@@ -299,11 +305,10 @@ impl CheckPlugin for Capacity {
 
     async fn check(&self, request: CheckRequest) -> Result<Verdict, BoxError> {
         let asset = request.asset()?;
-        let Some(shrinks) = self.shrinks(&request, &asset) else {
-            return Ok(request.proceed());
-        };
-        let parts = self.parts(&request)?;
-        let verdicts = parts.iter().map(|part| self.part(&request, part, &shrinks));
+        let parts = self.shrinks(&request, &asset)?;
+        let verdicts = parts
+            .iter()
+            .map(|(part, to)| self.part(&request, part, *to));
         let verdicts = join_all(verdicts).await.into_iter();
         Ok(verdicts.fold(request.proceed(), Verdict::join))
     }

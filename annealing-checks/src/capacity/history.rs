@@ -9,8 +9,8 @@ use super::Excluded;
 
 /// Length of a step.
 pub(super) const STEP: Duration = Duration::from_secs(300);
-/// Minimum number of steps with a value, a day of them.
-const FEWEST: usize = 288;
+/// Minimum number of steps with a value: 95% of a day.
+const FEWEST: usize = 274;
 /// Maximum age of the newest step with a value.
 const OLDEST: SignedDuration = SignedDuration::from_mins(15);
 /// Maximum number of series.

@@ -130,7 +130,9 @@ impl Monitoring {
         }
         let fits = |((_, label), values): (&(Scope, String), &Vec<String>)| {
             let value = alert.labels.get(label);
-            value.is_none_or(|value| values.contains(value))
+            // The empty text: it is not known which alerts are about the asset.
+            let is_own = |it: &String, value: &String| it == value || it.is_empty();
+            value.is_none_or(|value| values.iter().any(|it| is_own(it, value)))
         };
         self.scopes.iter().zip(values).all(fits)
     }

@@ -85,7 +85,9 @@ impl CheckPlugin for Approval {
             "needs {missing} more of {} approvals{by}: approve change {change} of {asset}",
             self.people
         );
-        let delay = Delay::new(reason, Recheck::After(AGAIN));
+        // A time, so that the kernel remembers the wait while the asset is looked at for drift.
+        let again = request.now.saturating_add(AGAIN).unwrap_or(Timestamp::MAX);
+        let delay = Delay::new(reason, Recheck::At(again));
         let evidence = json!({AWAITS_APPROVAL: missing, "people": self.people, "approved": people, "change": change});
         Ok(Verdict::delay(request.now, delay.because(evidence)))
     }

@@ -35,7 +35,11 @@ impl CheckPolicy for CalendarPolicy {
         if let Some(text) = &self.icalendar {
             calendar = calendar.icalendar(text);
         }
-        let calendar = calendar.build().map_err(|error| refused(&error))?;
+        let holiday = |text: &str| {
+            let at = self.holidays.iter().position(|it| it == text);
+            at.map_or_else(|| "holidays".to_owned(), |at| format!("holidays[{at}]"))
+        };
+        let calendar = calendar.build().map_err(|error| refused(&error, holiday))?;
         // Any time will do: a calendar that never opens has no windows at all.
         match calendar.next_open(Timestamp::UNIX_EPOCH) {
             Some(_) => Ok(Arc::new(calendar)),
@@ -75,7 +79,10 @@ impl CheckPolicy for FreezePolicy {
         let freeze = freeze.freeze(self.from.as_str(), self.until.as_str(), &self.why);
         match freeze.build() {
             Ok(freeze) => Ok(Arc::new(freeze)),
-            Err(error) => Err(refused(&error)),
+            Err(error) => Err(refused(&error, |text| match text == self.from {
+                true => "from".to_owned(),
+                false => "until".to_owned(),
+            })),
         }
     }
 
@@ -85,9 +92,9 @@ impl CheckPolicy for FreezePolicy {
     }
 }
 
-/// The field of a calendar or a freeze that an error is about.
+/// The field of a calendar or a freeze that an error is about. `of_time`: the field with a text that is no time.
 #[cfg(feature = "calendar")]
-fn refused(error: &crate::calendar::Error) -> Vec<Refused> {
+fn refused(error: &crate::calendar::Error, of_time: impl Fn(&str) -> String) -> Vec<Refused> {
     use crate::calendar::Error;
 
     let field = match error {
@@ -95,7 +102,7 @@ fn refused(error: &crate::calendar::Error) -> Vec<Refused> {
         Error::Window { .. } => "open",
         Error::ICalendar { .. } => "icalendar",
         Error::Freeze { .. } => "until",
-        Error::Time { .. } => "",
+        Error::Time { text, .. } => return Refused::one(&of_time(text), error),
     };
     Refused::one(field, error)
 }

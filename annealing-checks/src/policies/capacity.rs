@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use plugin_sdk::{Cause, CheckPlugin, CheckRequest};
 use prodspec_model::{
-    Filter,
+    Filter, Message,
+    addons::Turndown,
     policy::{CapacityPolicy, Exception, Without},
 };
 
@@ -28,7 +29,8 @@ impl CheckPolicy for CapacityPolicy {
     /// Capacity must not be lost on the way back either.
     fn holds_unread(request: &CheckRequest) -> bool {
         let mut all = request.change.effects.capacity.values();
-        request.cause != Cause::Emergency && all.any(|it| it.to < it.from)
+        let leaves = || request.asset().is_ok_and(|it| it.has_addon(Turndown::TYPE));
+        request.cause != Cause::Emergency && (all.any(|it| it.to < it.from) || leaves())
     }
 
     fn check(&self, name: &str, readers: &Readers) -> Result<Arc<dyn CheckPlugin>, Vec<Refused>> {

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use futures::future::join_all;
 use plugin_sdk::{
-    BoxError, CheckInfo, CheckName, CheckPlugin, CheckRequest, Sources, Verdict, with_causes,
+    BoxError, CheckInfo, CheckName, CheckPlugin, CheckRequest, Recheck, Sources, Verdict,
+    with_causes,
 };
 use prodspec_model::{Asset, Snapshot, policy, snapshot::OfType};
 
@@ -22,6 +23,8 @@ pub struct Policies {
 struct Newest {
     read: OfType<Asset>,
     compiled: Arc<All>,
+    /// Those of the snapshot before. A plan and enforcement may take turns with two snapshots.
+    before: Arc<All>,
 }
 
 impl Policies {
@@ -33,6 +36,7 @@ impl Policies {
         let newest = Newest {
             read: OfType::new(policy::CHECKS, Some),
             compiled: Arc::default(),
+            before: Arc::default(),
         };
         Self {
             readers: Arc::new(Readers::of(sources)),
@@ -44,25 +48,33 @@ impl Policies {
     fn all(&self, snapshot: &Snapshot) -> Arc<All> {
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
         if newest.read.follow(snapshot) {
-            let known = newest.compiled.clone();
+            let known = [newest.compiled.clone(), newest.before.clone()];
             let ready = newest.read.iter().filter_map(|(id, asset)| {
-                let same = known.get(id).filter(|it| it.digest == asset.digest());
+                let mut same = known.iter().filter_map(|all| all.get(id));
+                let same = same.find(|it| it.digest == asset.digest());
                 let ready = same.cloned().or_else(|| {
                     let compiled = compile(Self::NAME, asset, &self.readers)?;
                     Some(Arc::new(compiled))
                 });
                 Some((id.clone(), ready?))
             });
-            newest.compiled = Arc::new(ready.collect());
+            let ready = Arc::new(ready.collect());
+            newest.before = std::mem::replace(&mut newest.compiled, ready);
         }
         newest.compiled.clone()
     }
 }
 
 impl Compiled {
-    /// The verdict of the policy. `None`: it is not about the asset, or not about this cause.
-    async fn verdict(&self, asset: &Asset, request: &CheckRequest) -> Option<Verdict> {
-        if !self.is_about(asset, request.now) {
+    /// The verdict of the policy on the push of an asset, which has another content in the newest incarnation perhaps. `None`: it is not about the asset, or not about this cause.
+    async fn verdict(
+        &self,
+        asset: &Asset,
+        newest: Option<&Asset>,
+        request: &CheckRequest,
+    ) -> Option<Verdict> {
+        let mut contents = newest.into_iter().chain([asset]);
+        if !contents.any(|it| self.is_about(it, request.now)) {
             return None;
         }
         let mut verdict = match &self.check {
@@ -74,8 +86,12 @@ impl Compiled {
             Err(_) if !(self.holds_unread)(request) => return None,
             Err(why) => request.delay(format!("the policy cannot check: {why}")),
         };
+        let exempt = self.exempt_from(asset, request.now);
         for delay in &mut verdict.delays {
             delay.check = CheckName::from(&*self.name);
+            if let (Recheck::At(at), Some(exempt)) = (&mut delay.recheck, exempt) {
+                *at = exempt.min(*at);
+            }
         }
         Some(verdict)
     }
@@ -96,7 +112,10 @@ impl CheckPlugin for Policies {
             return Ok(request.proceed());
         }
         let asset = request.asset()?;
-        let verdicts = all.values().map(|it| it.verdict(&asset, &request));
+        let present = request.newest.get(request.asset_id());
+        let present = present.as_ref();
+        let verdicts = all.values();
+        let verdicts = verdicts.map(|it| it.verdict(&asset, present, &request));
         let verdicts = join_all(verdicts).await.into_iter().flatten();
         Ok(verdicts.fold(request.proceed(), Verdict::join))
     }

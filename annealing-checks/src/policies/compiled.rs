@@ -116,6 +116,16 @@ impl Compiled {
         let id = asset.id();
         self.of.matches(asset) && !self.except.iter().any(|it| it.holds(&id, now))
     }
+
+    /// The next time from which an exception will hold for an asset.
+    pub(super) fn exempt_from(&self, asset: &Asset, now: Timestamp) -> Option<Timestamp> {
+        let id = asset.id();
+        let to_come = self
+            .except
+            .iter()
+            .filter(|it| it.from > now && it.assets.contains(&id));
+        to_come.map(|it| it.from).min()
+    }
 }
 
 /// Reads the policy of an asset. `None`: the asset is no policy, or is being turned down.

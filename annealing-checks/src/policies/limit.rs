@@ -65,8 +65,14 @@ pub(super) fn scope(per: Option<&AssetField>) -> Result<Scope, Vec<Refused>> {
         return Ok(Scope::all());
     };
     field.check().map_err(|why| Refused::one("per", why))?;
+    Ok(by_field(field))
+}
+
+/// Assets with the same text in a field count together. Those without it are a part of their own, so that a field that is not there
+/// opens no gate.
+pub(super) fn by_field(field: &AssetField) -> Scope {
     let field = field.clone();
-    Ok(Scope::by(move |asset: &Asset| field.of(asset)))
+    Scope::by(move |asset: &Asset| Some(field.of(asset).unwrap_or_default()))
 }
 
 fn most(written: &Threshold) -> Result<Most, String> {

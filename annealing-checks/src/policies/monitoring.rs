@@ -4,11 +4,14 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use plugin_sdk::CheckPlugin;
 use prodspec_model::{
-    Asset, Filter,
+    Filter,
     policy::{AlertPolicy, AssetField, Exception, OverloadPolicy},
 };
 
-use super::compiled::{CheckPolicy, Readers, Refused};
+use super::{
+    compiled::{CheckPolicy, Readers, Refused},
+    limit::by_field,
+};
 use crate::{Scope, monitoring::Monitoring, overload::Overload};
 
 /// The windows that a policy may have. Verdicts by longer ones would be refused as too old.
@@ -87,9 +90,7 @@ fn scopes<'a>(
     let scope = |(label, field): (&'a String, &AssetField)| {
         let checked = field.check();
         checked.map_err(|why| Refused::one(&format!("{at}.{label}"), why))?;
-        let field = field.clone();
-        let scope = Scope::by(move |asset: &Asset| field.of(asset));
-        Ok((label.as_str(), scope))
+        Ok((label.as_str(), by_field(field)))
     };
     labels.iter().map(scope).collect()
 }

@@ -79,6 +79,10 @@ impl Kernel {
             let why = format!("paused by {}", pause.by);
             return Err(Refusal::Paused(why, pause.until));
         }
+        // Before its delays: they may be those of a policy that is gone.
+        if !self.has_read_policies(at) {
+            return Err(Refusal::Stale);
+        }
         let (mut words, delays) = self.overridden(now, &asset, change.digest, verdict);
         if !delays.is_empty() {
             return Err(Refusal::Delayed(delays));
@@ -88,7 +92,7 @@ impl Kernel {
             return Err(Refusal::Aged);
         }
         let destroys = change.effects.destructive || it.turndown;
-        if !self.has_read_policies(at) || !self.amounts_are_known(now, slot, verdict) {
+        if !self.amounts_are_known(now, slot, verdict) {
             return Err(Refusal::Stale);
         }
         // R12: the approval is checked here, not in an optional layer.

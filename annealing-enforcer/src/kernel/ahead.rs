@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use plugin_sdk::{Cause, Change, Claim, Delay, Mono, Now, Observed, Recheck, Run, Verdict};
-use prodspec_model::{Asset, AssetId, Incarnation, addons::Moved};
+use prodspec_model::{Asset, AssetId, Incarnation, IncarnationNo, addons::Moved};
 
 use super::{
     Kernel,
@@ -33,15 +33,20 @@ impl Kernel {
         assets
     }
 
-    /// Takes in the verdict of the checks on a push that does not exist.
+    /// Takes in the verdict of the checks on a push that does not exist. `newest`: the incarnation whose policies they read.
     pub(crate) fn checked_ahead(
         &mut self,
         now: Now,
         asset: &Asset,
         cause: Cause,
         (change, verdict): (Arc<Change>, Verdict),
+        newest: IncarnationNo,
     ) {
         self.ahead.note(now, asset, cause, change, verdict);
+        // It is shown, and the next selection asks again.
+        if newest < self.table.policies_since() {
+            self.ahead.check_again(now.mono, &asset.id());
+        }
     }
 
     /// The asset at `at` as the object of a diff, if a plugin enforces it, no push of it runs, and it was

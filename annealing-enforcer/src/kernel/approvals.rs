@@ -13,7 +13,7 @@ use super::{
     command::is_to_come,
     event::Effects,
     state::{
-        attempt::{Phase, Wait},
+        attempt::Attempt,
         numbers::SlotNo,
         people::{People, Waiver},
     },
@@ -139,9 +139,8 @@ impl Kernel {
             add(id.clone(), &push.change, &push.verdict.delays);
         }
         for it in self.attempts.iter() {
-            if let (Phase::Waiting(Wait::Delayed(delays, _)), Some(change)) =
-                (&it.phase, &it.change)
-                && let Some(id) = self.table.id(it.slot)
+            if let (Some(delays), Some(change), Some(id)) =
+                (it.delays(), &it.change, self.table.id(it.slot))
             {
                 add(id, change, delays);
             }
@@ -173,7 +172,14 @@ impl Kernel {
             by: By::new("the enforcer", format!("`{id}` has settled")),
             at: now.wall,
         };
-        for approval in self.people.end_approvals(&id, &ended) {
+        // An approval that came before a rollout moves is of another change.
+        let ahead: Vec<Digest> = self
+            .ahead
+            .of(now.mono, &id)
+            .map(|it| it.change.digest)
+            .collect();
+        let is_over = |change: &Digest| !ahead.contains(change);
+        for approval in self.people.end_approvals(&id, is_over, &ended) {
             self.record_word(approval, out);
         }
     }
@@ -181,12 +187,8 @@ impl Kernel {
     /// Whether an asset waits for approvals.
     fn awaits_approval(&self, slot: SlotNo) -> bool {
         let at = self.table.slot(slot).attempt;
-        match self.attempts.at(at).map(|it| &it.phase) {
-            Some(Phase::Waiting(Wait::Delayed(delays, _))) => {
-                delays.iter().any(Delay::awaits_approval)
-            }
-            _ => false,
-        }
+        let delays = self.attempts.at(at).and_then(Attempt::delays);
+        delays.is_some_and(|all| all.iter().any(Delay::awaits_approval))
     }
 
     /// Whether a rollout tried a push with this change, and a delay is such.

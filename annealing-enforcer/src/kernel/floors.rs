@@ -1,8 +1,6 @@
 //! Floors of serving capacity: the kernel counts the capacity that production has, and a push that would take it below the floor
 //! waits until more is there (R109).
 
-use std::collections::BTreeSet;
-
 use plugin_sdk::{Delay, Diff, Key, Mono, Now, Recheck, Served, Serving, Usage};
 use prodspec_model::AssetId;
 
@@ -18,18 +16,17 @@ use super::{
 impl Kernel {
     /// Counts the assets of `serving` from now on. Returns the capacity that they have in production, without `but`.
     pub(super) fn served(&mut self, now: Now, serving: &Serving, but: &AssetId) -> Served {
+        // An asset without a slot is not enforced: no push changes its capacity, and no diff sees it.
         let find = |id: &AssetId| self.table.find(id.as_str());
-        let members: BTreeSet<SlotNo> = serving.assets.iter().filter_map(find).collect();
-        let strangers = serving.assets.iter().filter(|it| find(it).is_none());
-        let strangers: Vec<AssetId> = strangers.cloned().collect();
+        let members = || serving.assets.iter().filter_map(find).collect();
         let slot = find(but).unwrap_or(SlotNo::NONE);
         let (floors, key) = (&mut self.claims.floors, &serving.key);
-        floors.watch(key, &serving.unit, members, now.mono);
+        floors.watch(key, serving, members, now.mono);
         let kept = floors.served(key, &slot);
         let ids = |all: Vec<SlotNo>| all.into_iter().filter_map(|slot| self.table.id(slot));
         Served {
             units: u64::try_from(kept.units).unwrap_or(u64::MAX),
-            unknown: ids(kept.unknown).chain(strangers).collect(),
+            unknown: ids(kept.unknown).collect(),
             growing: ids(kept.growing).take(Usage::NAMED).collect(),
         }
     }

@@ -6,6 +6,7 @@ use control_plane_runtime::claims::Taken;
 use control_plane_store::records::Outcome;
 use plugin_sdk::{Delay, Now, Recheck};
 use prodspec_model::AssetId;
+use serde_json::json;
 
 use super::{
     Kernel,
@@ -20,6 +21,9 @@ use super::{
         slot::{Class, Trigger},
     },
 };
+
+/// The field of a delay's evidence with the key of the claim that is not free.
+pub(super) const CLAIM: &str = "claim";
 
 impl Kernel {
     pub(super) fn refused(&mut self, now: Now, at: AttemptNo, refusal: Refusal, out: &mut Effects) {
@@ -97,7 +101,8 @@ impl Kernel {
                     format!("the rate of `{}` is used up", key.0),
                     Recheck::At(then),
                 )
-                .check("rate");
+                .check("rate")
+                .because(json!({CLAIM: key}));
                 self.sleep(now, slot, vec![delay], then, out);
             }
         }

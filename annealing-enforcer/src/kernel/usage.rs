@@ -167,7 +167,12 @@ impl Kernel {
             Some((now, Some(soon.map_or(now, |it| it.to))))
         };
         let (wall, mono) = (wall_then(now, it.diff_started), it.diff_started);
-        let leaves = |unit: &str| capacity(unit).and_then(|(_, soon)| soon);
+        let leaves = |unit: &str| match effects.and_then(|all| all.get(unit)) {
+            Some(named) => Some(named.to),
+            // R109: a turndown that names no effect takes all.
+            None if it.turndown => Some(0),
+            None => None,
+        };
         self.claims.floors.pushing(&slot, leaves);
         let keeps = |shared: &Shared| uses(self.table.intent(slot), shared);
         let amounts = &mut self.claims.amounts;

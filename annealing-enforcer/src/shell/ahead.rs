@@ -67,7 +67,7 @@ impl Foresight {
         question.left -= 1;
         let asset = question.at.asset(&found.asset);
         if let Some((asset, checked)) = asset.zip(found.found) {
-            kernel.checked_ahead(now, &asset, question.cause, checked);
+            kernel.checked_ahead(now, &asset, question.cause, checked, found.newest);
         }
         self.answer(kernel, now, found.question);
     }
@@ -113,6 +113,7 @@ fn look<R: Runtime>(
         target.run,
     );
     let (runtime, events, asset) = (calls.runtime.clone(), calls.events.clone(), asset.clone());
+    let newest = at.no();
     calls.runtime.spawn_call(Box::pin(async move {
         let deadline = runtime.now().mono + limit;
         let answer = timeout_at(&runtime, deadline, diff(stack, plugin, request)).await;
@@ -132,6 +133,7 @@ fn look<R: Runtime>(
                 question,
                 asset,
                 found: None,
+                newest,
             })),
         };
         // Without a receiver the enforcer has stopped.
@@ -153,6 +155,7 @@ pub(super) fn check<R: Runtime>(kernel: &Kernel, calls: &Calls<R>, found: Differ
     let (asset, changes) = (target.asset.id(), change.clone());
     let (now, limit) = (runtime.now(), kernel.check_deadline());
     let call = kernel.check_ahead(now, target, (change, cause), observed);
+    let newest = call.latest.no();
     let checked = calls.checked(now, call);
     calls.runtime.spawn_call(Box::pin(async move {
         let answer = timeout_at(&runtime, now.mono + limit, checked).await;
@@ -163,6 +166,7 @@ pub(super) fn check<R: Runtime>(kernel: &Kernel, calls: &Calls<R>, found: Differ
             question,
             asset,
             found: Some((changes, verdict)),
+            newest,
         })));
     }));
 }

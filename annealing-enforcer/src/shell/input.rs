@@ -182,6 +182,8 @@ pub(crate) struct Foreseen {
     pub(crate) asset: AssetId,
     /// The change with the verdict on it. `None`: no push is known to follow.
     pub(crate) found: Option<(Arc<Change>, Verdict)>,
+    /// Number of the newest incarnation when the checks began.
+    pub(crate) newest: IncarnationNo,
 }
 
 impl Refused {

@@ -8,19 +8,22 @@ mod tests;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     time::Duration,
 };
 
-use plugin_sdk::{Key, Mono};
+use plugin_sdk::{Key, Mono, Serving};
+use prodspec_model::AssetId;
 
 /// All counted floors, by the keys of the claims on them.
 ///
 /// ```
 /// use control_plane_runtime::claims::Floors;
-/// use plugin_sdk::{Key, Mono};
+/// use plugin_sdk::{Key, Mono, Serving};
 ///
 /// let (mut floors, eu) = (Floors::default(), Key::from("eu"));
-/// floors.watch(&eu, "qps", ["hamlet", "lear"].into(), Mono(0));
+/// let serving = Serving { key: eu.clone(), unit: "qps".into(), assets: Default::default() };
+/// floors.watch(&eu, &serving, || ["hamlet", "lear"].into(), Mono(0));
 /// for asset in ["hamlet", "lear"] {
 ///     floors.observed(&asset, |_| Some((100, None)), Mono(1));
 /// }
@@ -40,6 +43,8 @@ pub struct Floors<H> {
 #[derive(Debug)]
 struct Floor<H> {
     unit: String,
+    /// The assets of the last question.
+    of: Arc<BTreeSet<AssetId>>,
     asked: Mono,
     members: BTreeMap<H, Member>,
     /// The sum of the counts of all members.
@@ -101,6 +106,7 @@ impl<H> Default for Floor<H> {
     fn default() -> Self {
         Self {
             unit: String::new(),
+            of: Arc::default(),
             asked: Mono(0),
             members: BTreeMap::new(),
             total: 0,
@@ -133,11 +139,22 @@ impl<H: Ord + Clone> Floor<H> {
 
 impl<H: Ord + Clone> Floors<H> {
     /// Counts these assets under `key` from now on, and no others. Levels of those that were counted before are kept.
-    pub fn watch(&mut self, key: &Key, unit: &str, members: BTreeSet<H>, now: Mono) {
+    /// `members` is called if they are not those of the question before.
+    pub fn watch(
+        &mut self,
+        key: &Key,
+        serving: &Serving,
+        members: impl FnOnce() -> BTreeSet<H>,
+        now: Mono,
+    ) {
         let floor = self.by_key.entry(key.clone()).or_default();
         floor.asked = now;
-        let is_other = floor.unit != unit;
-        floor.unit = unit.to_owned();
+        let is_other = floor.unit != serving.unit;
+        if !is_other && Arc::ptr_eq(&floor.of, &serving.assets) {
+            return;
+        }
+        let members = members();
+        (floor.unit, floor.of) = (serving.unit.clone(), serving.assets.clone());
         let known: Vec<H> = floor.members.keys().cloned().collect();
         for holder in known.iter().filter(|it| is_other || !members.contains(*it)) {
             floor.put(holder, None);
@@ -262,6 +279,8 @@ impl<H: Ord + Clone> Floors<H> {
         for key in self.of.remove(holder).unwrap_or_default() {
             if let Some(floor) = self.by_key.get_mut(&key) {
                 floor.put(holder, None);
+                // Its id may come back.
+                floor.of = Arc::default();
             }
         }
     }

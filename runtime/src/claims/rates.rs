@@ -91,8 +91,9 @@ impl<H: Ord + Clone> Rates<H> {
             .is_some_and(|(of, at)| of == key && *at <= now);
         let is_other = |turn: &&(Mono, Option<H>)| turn.1.as_ref() != Some(holder);
         let next = rate.to_come(now).find(is_other);
-        let then = opens(rate.arrival.max(now) + quota.every);
-        opens(rate.arrival) <= now && (is_its_turn || next.is_none_or(|(at, _)| then <= *at))
+        let arrival = rate.arrival.min(latest(quota, now));
+        let then = opens(arrival.max(now) + quota.every);
+        opens(arrival) <= now && (is_its_turn || next.is_none_or(|(at, _)| then <= *at))
     }
 
     /// Notes that `holder` takes the claim. Its turn, at any rate, is over.
@@ -100,7 +101,7 @@ impl<H: Ord + Clone> Rates<H> {
         self.forget(holder);
         self.tidy(now);
         let rate = self.keys.entry(key.clone()).or_default();
-        rate.heed(quota);
+        rate.heed(quota, now);
         rate.arrival = rate.arrival.max(now) + quota.every;
     }
 
@@ -119,6 +120,8 @@ impl<H: Ord + Clone> Rates<H> {
     /// Returns the time at which `holder`, which found the rate used up, may try again: after all holders that found so
     /// before.
     pub fn turn(&mut self, holder: &H, key: &Key, quota: &Quota, now: Mono) -> Mono {
+        // A quota that was edited moves the turns too.
+        self.keys.entry(key.clone()).or_default().heed(quota, now);
         let own = self.turns.get(holder);
         if own.is_some_and(|(of, at)| of == key && *at > now)
             && let Some(turn) = self.moved_up(holder, now)
@@ -127,7 +130,6 @@ impl<H: Ord + Clone> Rates<H> {
         }
         self.forget(holder);
         let rate = self.keys.entry(key.clone()).or_default();
-        rate.heed(quota);
         rate.turns = rate.turns.split_off(&(now - GRACE, None::<H>));
         let behind = rate.turns.last().map(|(last, _)| *last + rate.every);
         let turn = behind.map_or(rate.opens(), |behind| behind.max(rate.opens()));
@@ -184,8 +186,9 @@ impl<H: Ord + Clone> Rates<H> {
 }
 
 impl<H: Ord> Rate<H> {
-    fn heed(&mut self, quota: &Quota) {
+    fn heed(&mut self, quota: &Quota, now: Mono) {
         (self.every, self.tolerance) = (quota.every, tolerance(quota));
+        self.arrival = self.arrival.min(latest(quota, now));
     }
 
     /// Returns the turns to come, and those that came within [`GRACE`].
@@ -196,6 +199,11 @@ impl<H: Ord> Rate<H> {
     fn opens(&self) -> Mono {
         self.arrival - self.tolerance
     }
+}
+
+/// The latest arrival time that a rate can come to. A later one is of an older quota, which was slower.
+fn latest(quota: &Quota, now: Mono) -> Mono {
+    now + quota.every.saturating_mul(quota.burst)
 }
 
 fn tolerance(quota: &Quota) -> Duration {

@@ -211,6 +211,14 @@ impl Wait {
 }
 
 impl Attempt {
+    /// The delays for which the asset waits, or for which it sleeps while it is looked at for drift.
+    pub(in crate::kernel) fn delays(&self) -> Option<&[Delay]> {
+        match &self.phase {
+            Phase::Waiting(Wait::Delayed(delays, _)) => Some(delays),
+            _ => self.asleep.as_ref().map(|it| &*it.delays),
+        }
+    }
+
     pub(in crate::kernel) fn new(slot: SlotNo, incarnation: Incarnation, cause: Cause) -> Self {
         Self {
             slot,

@@ -263,7 +263,7 @@ impl People {
                 pauses.push(free.insert(moved).clone());
             }
         }
-        let mut words = self.end_approvals(from, ended);
+        let mut words = self.end_approvals(from, |_| true, ended);
         let ended = Some(ended.clone());
         let overrides = self.overrides.extract_if(.., |(of, ..), _| of == from);
         words.extend(overrides.map(|(_, word)| {
@@ -322,13 +322,16 @@ impl People {
         self.approvals.is_empty()
     }
 
-    /// Ends all approvals of an asset. Returns the records that changed.
+    /// Ends the approvals of an asset whose changes are over. Returns the records that changed.
     pub(in crate::kernel) fn end_approvals(
         &mut self,
         asset: &AssetId,
+        is_over: impl Fn(&Digest) -> bool,
         ended: &Ended,
     ) -> Vec<Waiver> {
-        let ours = self.approvals.extract_if(.., |(of, ..), _| of == asset);
+        let ours = self
+            .approvals
+            .extract_if(.., |(of, change, _), _| of == asset && is_over(change));
         let ended = ours.map(|(_, word)| {
             let replaced = Some(ended.clone());
             Waiver::Approval(Approval { replaced, ..word })

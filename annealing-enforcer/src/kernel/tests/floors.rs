@@ -9,7 +9,7 @@ use plugin_sdk::{
 use prodspec_model::Asset;
 
 use super::rig::*;
-use crate::kernel::Event;
+use crate::{config::Config, kernel::Event};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
@@ -61,7 +61,7 @@ fn keep(keeps: u64, at_least: u64) -> Claim {
 /// A rig with three assets that have 100 each, are counted, and are edited.
 fn rig() -> Rig {
     let things = |size| NAMES.map(|name| thing(name, size)).to_vec();
-    let mut rig = Rig::new(things(1));
+    let mut rig = Rig::with(Config::default(), kind().turndown(true), things(1));
     served(&mut rig, "none");
     for name in NAMES {
         rig.diffed(name, |_| has(100));
@@ -191,5 +191,30 @@ fn r109_asset_that_left_the_scope_is_not_counted() {
         but,
     });
     let seen = &rig.served[&ticket];
-    assert_eq!((seen.units, &seen.unknown), (100, &vec![id("new")]));
+    // The new one is not enforced: nothing is known of it, and nothing can be.
+    assert_eq!((seen.units, seen.unknown.len()), (100, 0));
+}
+
+#[test]
+fn r109_turndown_that_names_no_effect_counts_with_nothing() {
+    let mut rig = rig();
+    let turndown = prodspec_model::addons::Turndown::new("old", "ada");
+    let leaving = thing("a", 2).edit().addon(&turndown).unwrap();
+    rig.publish(vec![leaving.build().unwrap()], &[]);
+    // The diff under way is of the content before.
+    rig.diffed("a", |_| has(100));
+    rig.diffed("a", |asset| {
+        let change = Change::new(asset, "remove it", vec![], Effects::default());
+        Diff::differs(change).observed(Observed::default().capacity("qps", 100))
+    });
+    let change = rig.check("a").unwrap();
+    let digest = change.change.digest;
+    rig.calls.push(crate::kernel::Call::Check(change));
+    rig.approve("a", digest);
+    rig.checked("a", |verdict| verdict.claim(keep(0, 200)));
+    rig.durable();
+    if rig.push("a").is_none() {
+        rig.until_diff("a");
+    }
+    assert_eq!(served(&mut rig, "none").units, 200);
 }

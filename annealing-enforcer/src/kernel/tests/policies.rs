@@ -241,7 +241,7 @@ fn r110_approval_before_the_rollout_moves_lets_its_next_selection_ask_again() {
     let verdict = needs_approval(Verdict::proceed(rig.now.wall));
     let now = rig.now;
     rig.kernel
-        .checked_ahead(now, &asset, cause, (found, verdict));
+        .checked_ahead(now, &asset, cause, (found, verdict), at.no());
     assert_eq!(ask(&mut rig), []);
     assert_eq!(rig.kernel.awaiting_approval(rig.now).len(), 1);
     approve(&mut rig, change.digest, "ada").unwrap();
@@ -249,4 +249,81 @@ fn r110_approval_before_the_rollout_moves_lets_its_next_selection_ask_again() {
     // The check runs; a second person is as quick.
     approve(&mut rig, change.digest, "bo").unwrap();
     assert_eq!(in_force(&rig).len(), 2);
+}
+
+#[test]
+fn delay_of_a_policy_that_is_gone_meanwhile_is_not_waited_for() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.publish(vec![freeze("peak")], &[]);
+    rig.diffed("a", differs);
+    let far = rig.now.wall + Duration::from_secs(1_000_000);
+    rig.publish(vec![], &["freeze/peak"]);
+    rig.checked("a", |mut verdict| {
+        let delay = Delay::new("frozen", Recheck::At(far));
+        verdict.delays = vec![delay.check("policies/freeze/peak")];
+        verdict
+    });
+    rig.until_diff("a");
+    rig.diffed("a", differs);
+    assert!(rig.check_is_asked("a"), "the policies are read again");
+}
+
+#[test]
+fn asset_that_is_looked_at_while_it_sleeps_is_woken_by_an_edit_too() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.publish(vec![freeze("peak")], &[]);
+    rig.diffed("a", differs);
+    let far = rig.now.wall + Duration::from_secs(1_000_000);
+    rig.checked("a", |mut verdict| {
+        let delay = Delay::new("frozen", Recheck::At(far));
+        verdict.delays = vec![delay.check("policies/freeze/peak")];
+        verdict
+    });
+    rig.until_diff("a");
+    rig.publish(vec![], &["freeze/peak"]);
+    rig.diffed("a", differs);
+    rig.until_diff("a");
+    rig.diffed("a", differs);
+    assert!(rig.check_is_asked("a"));
+}
+
+#[test]
+fn verdict_on_a_push_ahead_from_before_an_edit_is_not_used_again() {
+    let mut rig = Rig::new(vec![thing("a", 1)]);
+    rig.in_sync("a");
+    let (at, cause) = (rig.latest.clone(), plugin_sdk::Cause::Intent);
+    let asset = at.asset(&id("a")).unwrap();
+    let change = plugin_sdk::Change::new(&asset, "make it so", vec![], Default::default());
+    let now = rig.now;
+    rig.publish(vec![freeze("peak")], &[]);
+    let verdict = waits_for("policies/other", Verdict::proceed(now.wall));
+    let found = (std::sync::Arc::new(change), verdict);
+    rig.kernel.checked_ahead(now, &asset, cause, found, at.no());
+    let asked = rig.kernel.ask_ahead(now.mono, (&at, cause), vec![id("a")]);
+    assert_eq!(asked, [id("a")]);
+}
+
+#[test]
+fn edit_of_a_rate_wakes_the_assets_that_sleep_for_their_turn() {
+    let mut rig = Rig::new(vec![thing("a", 1), thing("b", 1)]);
+    rig.publish(vec![freeze("peak")], &[]);
+    let rate = |every| {
+        let quota = plugin_sdk::Quota::new(1, Duration::from_secs(every));
+        plugin_sdk::Claim::Rate("policies/freeze/peak/all".into(), quota)
+    };
+    for name in ["a", "b"] {
+        rig.diffed(name, differs);
+        rig.checked(name, |verdict| verdict.claim(rate(100_000)));
+        rig.durable();
+    }
+    assert!(rig.push("a").is_some() && rig.push("b").is_none());
+    rig.publish(vec![freeze("faster")], &[]);
+    let mut waited = Duration::ZERO;
+    while rig.push("b").is_none() {
+        waited += rig.until_diff("b");
+        assert!(waited < Duration::from_secs(5), "the old turn is over");
+        rig.diffed("b", differs);
+        rig.checked("b", |verdict| verdict.claim(rate(1)));
+        rig.durable();
+    }
 }

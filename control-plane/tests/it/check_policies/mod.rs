@@ -179,6 +179,18 @@ async fn exception_from_a_freeze_lets_its_assets_through_until_it_ends() {
     world.text.edit(&manifest(3, &but("2026-11-30T12:00:00Z")));
     passes(LONG).await;
     assert_eq!(world.of_size(3), 0);
+    // Another one, which begins an hour later: then its asset goes through, with no further edit.
+    let from = world.clock.now().wall + Duration::from_secs(3600);
+    let until = from + Duration::from_secs(3600);
+    let except = format!(
+        "{}, except: [{{assets: [b], by: ada, why: CVE-2026-1235, from: '{from}', until: '{until}'}}]}}",
+        FREEZE.trim_end_matches('}')
+    );
+    world.text.edit(&manifest(3, &except));
+    passes(Duration::from_secs(3500)).await;
+    assert_eq!(world.of_size(3), 0);
+    passes(Duration::from_secs(200)).await;
+    assert_eq!(world.production.size("b"), Some(3));
     let refused = World::refused(&but("2026-12-30T00:00:00Z")).await;
     let why = "payload.except[0].until: needs an end within 7 days";
     assert!(refused.contains(why), "{refused}");
@@ -296,7 +308,7 @@ async fn policy_that_could_not_check_is_refused_with_its_field() {
         ),
         (
             "{type: FreezePolicy, of: {}, from: soon, until: 2026-01-01, why: peak}",
-            "`soon` is no date",
+            "payload.from: `soon` is no date",
         ),
         (
             "{type: RatePolicy, of: {}, burst: 0, every: 60s}",

@@ -35,6 +35,15 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
+/// A question about other assets than those before.
+fn serving() -> Serving {
+    Serving {
+        key: World::key(),
+        unit: "qps".into(),
+        assets: Arc::default(),
+    }
+}
+
 #[derive(Default)]
 struct World {
     floors: Floors<u8>,
@@ -59,7 +68,9 @@ impl World {
         let at = Mono(self.now);
         match step {
             Step::Watch(members) => {
-                self.floors.watch(&Self::key(), "qps", members.clone(), at);
+                let serving = serving();
+                self.floors
+                    .watch(&Self::key(), &serving, || members.clone(), at);
                 self.counted = members;
             }
             Step::Observe(asset) if !self.pushes.contains_key(&asset) => {
@@ -138,7 +149,7 @@ proptest! {
 #[test]
 fn r109_others_of_one_selection_are_counted_as_if_they_had_gone_first() {
     let (mut floors, key) = (Floors::default(), Key::from("eu"));
-    floors.watch(&key, "qps", [1, 2, 3].into(), Mono(0));
+    floors.watch(&key, &serving(), || [1, 2, 3].into(), Mono(0));
     for asset in 1..=3 {
         floors.observed(&asset, |_| Some((100, Some(0))), Mono(1));
     }
@@ -150,7 +161,7 @@ fn r109_others_of_one_selection_are_counted_as_if_they_had_gone_first() {
 #[test]
 fn r109_more_capacity_wakes_and_an_ended_watch_is_forgotten() {
     let (mut floors, key) = (Floors::default(), Key::from("eu"));
-    floors.watch(&key, "qps", [1].into(), Mono(0));
+    floors.watch(&key, &serving(), || [1].into(), Mono(0));
     let rose = floors.observed(&1, |_| Some((5, Some(9))), Mono(1));
     assert_eq!(rose.len(), 1);
     assert_eq!(floors.served(&key, &2).growing, [1]);
@@ -160,4 +171,14 @@ fn r109_more_capacity_wakes_and_an_ended_watch_is_forgotten() {
     assert!(late.is_empty(), "a newer diff is known");
     floors.forget(Mono(10), Duration::from_nanos(1));
     assert_eq!(floors.size(), 0);
+}
+
+#[test]
+fn r109_members_are_looked_up_once_for_a_set_of_assets() {
+    let (mut floors, key, serving) = (Floors::default(), Key::from("eu"), serving());
+    floors.watch(&key, &serving, || [1].into(), Mono(0));
+    floors.watch(&key, &serving, || panic!("they are the same"), Mono(1));
+    floors.gone(&1);
+    floors.watch(&key, &serving, || [1, 2].into(), Mono(2));
+    assert_eq!(floors.served(&key, &3).unknown, [1, 2]);
 }
