@@ -1,11 +1,7 @@
 //! Policies in intent that hold changes back: a freeze, and the capacity of the busiest hour.
 
 use serde_json::json;
-use testbed::judge::{
-    Held,
-    broken::{broken, ensure},
-    evidence, observe,
-};
+use testbed::judge::{Held, broken::broken, evidence, observe};
 
 use super::Session;
 
@@ -38,57 +34,45 @@ pub(super) async fn frozen(session: &mut Session) -> Held<String> {
     ))
 }
 
-/// Halves a job below the peak of its cluster. It waits until the modelled peak falls.
+/// Doubles a job for a peak, and takes that back while the peak lasts. It waits until the modelled peak falls.
 pub(super) async fn under_peak(session: &mut Session) -> Held<String> {
     let place = session.town.place.clone();
     let name = session.some_cluster()?;
     let Some(cluster) = session.manifest.clusters.get(&name).cloned() else {
         return broken("the cluster is gone");
     };
-    let (all, half) = (cluster.replicas, cluster.replicas / 2);
+    let (all, half) = (cluster.replicas * 2, cluster.replicas);
     let serves = |replicas: u32| u64::from(replicas * cluster.capacity_per_task);
+    let peak = serves(all) - 1;
     let target = name.clone();
-    // First its balancer, which needs the capacity of the job.
-    session.edit(|manifest| {
-        if let Some(cluster) = manifest.clusters.get_mut(&target) {
-            cluster.balancer_capacity = cluster
-                .balancer_capacity
-                .min(half * cluster.capacity_per_task);
-            cluster.peak = Some(serves(all) - 1);
-        }
-    })?;
+    let set = |session: &mut Session, replicas: u32, peak: Option<u64>| {
+        session.edit(|manifest| {
+            if let Some(cluster) = manifest.clusters.get_mut(&target) {
+                (cluster.replicas, cluster.peak) = (replicas, peak);
+            }
+        })
+    };
+    set(session, all, Some(peak))?;
     session.arrives().await?;
     session.town.rests().await?;
     let mark = evidence::mark(&place)?;
-    session.edit(|manifest| {
-        if let Some(cluster) = manifest.clusters.get_mut(&target) {
-            cluster.replicas = half;
-        }
-    })?;
-    let needed = format!("{} are needed", serves(all) - 1);
+    set(session, half, Some(peak))?;
     session
         .town
-        .stays("rollout status --once", &needed, || {
-            evidence::nothing_asked(&place, &mark)
-        })
+        .stays(
+            "rollout status --once",
+            &format!("{peak} are needed"),
+            || evidence::nothing_asked(&place, &mark),
+        )
         .await?;
-    session.edit(|manifest| {
-        if let Some(cluster) = manifest.clusters.get_mut(&target) {
-            cluster.peak = Some(serves(half));
-        }
-    })?;
+    set(session, half, Some(serves(half)))?;
     session.arrives().await?;
     let job = (name.clone(), evidence::job_resource());
     evidence::asked_once_each(&place, &mark, &[job])?;
     session.town.rests().await?;
-    session.edit(|manifest| {
-        if let Some(it) = manifest.clusters.get_mut(&target) {
-            *it = cluster.clone();
-        }
-    })?;
+    set(session, half, None)?;
     session.arrives().await?;
     observe::production_is(&place, &session.wanted()).await?;
-    ensure(all > half, || format!("{name} has {all} tasks"))?;
     session.requests_pass(50).await?;
     Ok(format!(
         "{name} kept {} for its peak, and shrank to {} when the peak had fallen (journals)",
